@@ -1,0 +1,202 @@
+//! The seam between the node and whatever computes tokens.
+//!
+//! ```text
+//! queue -> schedule (plan) -> engine (step) -> stream, record
+//! ```
+//!
+//! An engine knows the model: it tokenises, keeps the state of every open sequence, and carries
+//! out the step plans of the scheduler. It decides nothing about order, batching or admission.
+//! One thread owns the engine and calls `open`, `step`, `close`; [`Text`] is shared with the
+//! request handlers.
+
+pub mod cpu;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::schedule::StepPlan;
+
+/// Names one sequence (one choice of one request) for the life of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SeqId(pub u64);
+
+/// What an engine is; it goes into telemetry and `/v1/models`, and sizes the scheduler.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EngineDescription {
+    /// Short name of the engine, such as `sim` or `cpu`.
+    pub engine: String,
+    /// Model name that clients send and telemetry carries.
+    pub model: String,
+    /// How the weights are stored, such as `int8` or `q4_1`.
+    pub quantization: Option<String>,
+    /// Devices or cores that one step of the model spans.
+    pub tensor_parallel: Option<u32>,
+    /// Accelerator product name, such as `Inferentia2`; `None` when the engine runs on no known one.
+    pub accelerator: Option<String>,
+    /// Accelerator chips of this replica; `None` when there are none.
+    pub chips: Option<u32>,
+    /// Sequences that a decode step can hold at most (compiled slots, or state the engine can keep).
+    pub slots: u32,
+    /// Longest sequence, prompt and output together, in tokens.
+    pub max_len: u32,
+    /// Whether device times and texts are made up by a model, and by which and how well:
+    /// `simulated, calibrated on SDK 2.18 rows, mean error 3.1 %`. `None` for a real engine.
+    pub simulated: Option<String>,
+}
+
+/// How the next token is picked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sampling {
+    /// 0 is greedy.
+    pub temperature: f32,
+    /// Nucleus share in (0, 1]; 1 keeps every token.
+    pub top_p: f32,
+    /// Keep the k likeliest tokens; 0 keeps every token.
+    pub top_k: u32,
+    /// Seed of this sequence's own random numbers, so that its neighbours never change its text.
+    pub seed: u64,
+    /// Go on past the end-of-sequence token.
+    pub ignore_eos: bool,
+}
+
+/// A sequence as the engine gets it.
+#[derive(Clone, Debug)]
+pub struct SequenceInput {
+    /// Prompt token ids, never empty.
+    pub prompt: Arc<[u32]>,
+    /// Most tokens it will be asked to generate.
+    pub max_tokens: u32,
+    /// How to pick tokens.
+    pub sampling: Sampling,
+}
+
+/// The token that one work item of a plan produced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewToken {
+    /// Whose token.
+    pub seq: SeqId,
+    /// Token id. The end-of-sequence token itself is reported too, with `end` set.
+    pub token: u32,
+    /// The model ended the sequence with this token; its id has no text and is not shown, but it
+    /// was computed, so it counts as one output token.
+    pub end: bool,
+}
+
+/// How long a step took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepTime {
+    /// A model says so; the node waits until this much time has passed before it hands out tokens.
+    Modelled {
+        /// Time on the device.
+        device: Duration,
+        /// Time on the host around it.
+        host: Duration,
+    },
+    /// The step really ran for this long inside [`Engine::step`].
+    Measured {
+        /// Time spent computing, not longer than the call.
+        device: Duration,
+    },
+}
+
+/// What a step did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepResult {
+    /// One entry for every work item of the plan whose `yields` is set, in plan order.
+    pub tokens: Vec<NewToken>,
+    /// Device and host time of the whole step.
+    pub time: StepTime,
+    /// One weight for every work item, in plan order: its part of the step's device time, in any
+    /// unit. Decoders of one step weigh the same.
+    pub weights: Vec<u64>,
+    /// Weight, in the same unit, of compiled but empty slots.
+    pub padding_weight: u64,
+}
+
+/// Why an engine could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The model file or the settings cannot be used; the node cannot start.
+    #[error("cannot load the model: {reason}")]
+    Load {
+        /// What is wrong with it, lowercase.
+        reason: String,
+    },
+    /// The client's input cannot be used.
+    #[error("{reason}")]
+    Input {
+        /// What is wrong with it, lowercase.
+        reason: String,
+    },
+    /// A step failed; its sequences are lost, the engine goes on.
+    #[error("step failed: {reason}")]
+    Step {
+        /// What happened, lowercase.
+        reason: String,
+    },
+}
+
+/// Computes tokens. Owned by the step thread.
+pub trait Engine: Send {
+    /// What this engine is. Does not change while it runs.
+    fn describe(&self) -> &EngineDescription;
+
+    /// Tokeniser and chat template, shared with request handlers.
+    fn text(&self) -> Arc<dyn Text>;
+
+    /// Takes in a sequence. No model work happens here.
+    ///
+    /// # Errors
+    /// [`EngineError::Input`] if the engine cannot serve it.
+    fn open(&mut self, seq: SeqId, input: SequenceInput) -> Result<(), EngineError>;
+
+    /// Carries out one plan.
+    ///
+    /// The engine keeps each sequence's tokens (prompt, then what it generated) and its computed
+    /// state. A work item with `start` 0 of a sequence that had state before means that the
+    /// scheduler took its memory away: compute again from the first token.
+    ///
+    /// # Errors
+    /// [`EngineError::Step`]; the caller then closes every sequence of the plan.
+    fn step(&mut self, plan: &StepPlan) -> Result<StepResult, EngineError>;
+
+    /// Forgets a sequence: finished, aborted, or failed. Unknown ids are ignored.
+    fn close(&mut self, seq: SeqId);
+}
+
+/// One message of a chat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChatMessage {
+    /// `system`, `user`, `assistant`, …
+    pub role: String,
+    /// Plain text.
+    pub content: String,
+}
+
+/// Turns text into tokens and back. Used from many threads.
+pub trait Text: Send + Sync {
+    /// Token ids of a prompt, with the special tokens that it spells.
+    ///
+    /// # Errors
+    /// [`EngineError::Input`] if the text cannot be tokenised.
+    fn tokenize(&self, prompt: &str) -> Result<Vec<u32>, EngineError>;
+
+    /// The prompt that the model expects for these messages, ready for [`Text::tokenize`], ending
+    /// where the assistant's answer begins.
+    ///
+    /// # Errors
+    /// [`EngineError::Input`] if the template refuses the messages.
+    fn chat_prompt(&self, messages: &[ChatMessage]) -> Result<String, EngineError>;
+
+    /// A fresh decoder for one sequence's output.
+    fn decoder(&self) -> Box<dyn TokenDecoder>;
+}
+
+/// Turns one sequence's tokens into text as they come.
+pub trait TokenDecoder: Send {
+    /// Appends the text of `token` to `text`; nothing while a character is incomplete.
+    fn push(&mut self, token: u32, text: &mut String);
+
+    /// Appends what is left at the end of the sequence.
+    fn finish(&mut self, text: &mut String);
+}
