@@ -1,0 +1,407 @@
+//! The wire types of OpenAI's chat and text completions, as node and gateway speak them.
+//!
+//! Requests accept unknown fields, as clients of that API expect; known fields that change the
+//! meaning of an answer and that we do not serve are kept as [`Value`]s so that the node can
+//! refuse them by name instead of answering something else. Answers carry exactly the fields that
+//! the public clients read. All times are Unix seconds.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The last frame of a stream, after every chunk.
+pub const DONE: &str = "[DONE]";
+/// `object` of a chat answer.
+pub const CHAT_COMPLETION: &str = "chat.completion";
+/// `object` of a piece of a streamed chat answer.
+pub const CHAT_CHUNK: &str = "chat.completion.chunk";
+/// `object` of a text answer, whole or streamed.
+pub const TEXT_COMPLETION: &str = "text_completion";
+
+/// Body of `POST /v1/chat/completions`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct ChatRequest {
+    /// The conversation so far.
+    pub messages: Vec<Message>,
+    /// Settings shared with text completions.
+    #[serde(flatten)]
+    pub options: Options,
+    /// Newer name of `max_tokens`; wins over it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_completion_tokens: Option<u32>,
+    /// Tool definitions (not served).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Value>,
+    /// Which tool to call (not served, `none` and `auto` aside).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_choice: Option<Value>,
+    /// Shape of the answer; only `{"type": "text"}` is served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_format: Option<Value>,
+    /// Output modalities; only `["text"]` is served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modalities: Option<Value>,
+}
+
+/// Body of `POST /v1/completions`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct CompletionRequest {
+    /// Text to continue.
+    pub prompt: Prompt,
+    /// Settings shared with chat completions.
+    #[serde(flatten)]
+    pub options: Options,
+    /// Repeat the prompt before the answer (not served when true).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub echo: Option<bool>,
+    /// Text after the gap to fill (not served).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suffix: Option<Value>,
+    /// Generate more and keep the best (not served above `n`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_of: Option<u32>,
+}
+
+/// What both kinds of request share.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub struct Options {
+    /// Model name.
+    #[serde(default)]
+    pub model: String,
+    /// Most tokens to generate per choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+    /// 0 (greedy) to 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Nucleus share in (0, 1].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// Keep the k likeliest tokens; an extension of the field's open engines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<i64>,
+    /// Choices to generate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub n: Option<u32>,
+    /// Seed of the random numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<i64>,
+    /// Answer as server-sent events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<bool>,
+    /// What a stream carries besides text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream_options: Option<StreamOptions>,
+    /// Up to four texts that end the answer and are not part of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Stop>,
+    /// Go on past the end-of-sequence token; an extension of the field's open engines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignore_eos: Option<bool>,
+    /// Log probabilities (not served).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logprobs: Option<Value>,
+    /// Log probabilities of alternatives (not served).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_logprobs: Option<Value>,
+    /// Bias per token (not served unless empty).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logit_bias: Option<Value>,
+    /// Penalty on tokens seen (not served unless 0).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub presence_penalty: Option<f64>,
+    /// Penalty on frequent tokens (not served unless 0).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frequency_penalty: Option<f64>,
+    /// The client's own name for its user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+}
+
+/// What a stream carries besides text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct StreamOptions {
+    /// One more chunk at the end, with `usage` and no choices.
+    #[serde(default)]
+    pub include_usage: bool,
+    /// `usage` so far on every chunk; an extension of the field's open engines.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub continuous_usage_stats: bool,
+}
+
+/// One stop text or several.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum Stop {
+    /// One text.
+    One(String),
+    /// Several texts.
+    Many(Vec<String>),
+}
+
+impl Stop {
+    /// The texts.
+    pub fn texts(&self) -> &[String] {
+        match self {
+            Stop::One(text) => std::slice::from_ref(text),
+            Stop::Many(texts) => texts,
+        }
+    }
+}
+
+/// A prompt of a text completion.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum Prompt {
+    /// One text.
+    Text(String),
+    /// Several texts, each with its own choices.
+    Texts(Vec<String>),
+    /// Token ids (not served).
+    Other(Value),
+}
+
+/// One message of a chat.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub struct Message {
+    /// `system`, `developer`, `user` or `assistant`.
+    pub role: String,
+    /// What was said; absent on some assistant messages.
+    #[serde(default)]
+    pub content: Option<Content>,
+    /// Tool calls of an assistant message (not served).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<Value>,
+}
+
+/// Content of a message.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum Content {
+    /// Plain text.
+    Text(String),
+    /// Typed parts; only `text` parts are served.
+    Parts(Vec<Part>),
+}
+
+/// One part of a message.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub struct Part {
+    /// `text`, `image_url`, `input_audio`, …
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The text of a `text` part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+impl Content {
+    /// The text, or the kind of the first part that has none.
+    ///
+    /// # Errors
+    /// The kind of a part that is not text.
+    pub fn text(&self) -> Result<String, String> {
+        match self {
+            Content::Text(text) => Ok(text.clone()),
+            Content::Parts(parts) => {
+                let mut text = String::new();
+                for part in parts {
+                    match (&part.text, part.kind.as_str()) {
+                        (Some(piece), "text") => text.push_str(piece),
+                        _ => return Err(part.kind.clone()),
+                    }
+                }
+                Ok(text)
+            }
+        }
+    }
+}
+
+/// Tokens of a call. Cached and reasoning tokens are parts of the sums, never to be added again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Usage {
+    /// Prompt tokens, cached ones included.
+    pub prompt_tokens: u64,
+    /// Output tokens of all choices.
+    pub completion_tokens: u64,
+    /// Both together.
+    pub total_tokens: u64,
+    /// Parts of the prompt tokens, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_tokens_details: Option<PromptDetails>,
+    /// Parts of the output tokens, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completion_tokens_details: Option<OutputDetails>,
+}
+
+impl Usage {
+    /// Usage of `prompt` and `output` tokens without known parts.
+    pub fn new(prompt: u64, output: u64) -> Self {
+        Self { prompt_tokens: prompt, completion_tokens: output, total_tokens: prompt + output, ..Self::default() }
+    }
+}
+
+/// Parts of the prompt tokens.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct PromptDetails {
+    /// Read from a prefix cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached_tokens: Option<u64>,
+}
+
+/// Parts of the output tokens.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct OutputDetails {
+    /// Spent on reasoning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_tokens: Option<u64>,
+}
+
+/// A whole answer, or one chunk of a stream.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub struct Answer {
+    /// The same in every chunk of an answer.
+    pub id: String,
+    /// [`CHAT_COMPLETION`], [`CHAT_CHUNK`] or [`TEXT_COMPLETION`].
+    pub object: String,
+    /// Unix seconds.
+    pub created: i64,
+    /// Model that answered.
+    pub model: String,
+    /// The choices, or none in the usage chunk.
+    pub choices: Vec<Choice>,
+    /// On whole answers and the usage chunk; `null` on other chunks when usage was asked for.
+    #[serde(default, skip_serializing_if = "UsageField::is_absent")]
+    pub usage: UsageField,
+}
+
+/// `usage` of an answer: OpenAI tells an absent field from a `null` one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum UsageField {
+    /// The field is not there.
+    #[default]
+    Absent,
+    /// The field is `null`.
+    Null,
+    /// The field has a value.
+    Known(Usage),
+}
+
+impl UsageField {
+    /// Whether the field is to be left out.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, UsageField::Absent)
+    }
+
+    /// The usage, if there is one.
+    pub fn known(&self) -> Option<&Usage> {
+        match self {
+            UsageField::Known(usage) => Some(usage),
+            UsageField::Absent | UsageField::Null => None,
+        }
+    }
+}
+
+impl Serialize for UsageField {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.known().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for UsageField {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(match Option::<Usage>::deserialize(deserializer)? {
+            Some(usage) => UsageField::Known(usage),
+            None => UsageField::Null,
+        })
+    }
+}
+
+/// One choice of an answer or chunk. Exactly one of `message`, `delta` and `text` is set.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct Choice {
+    /// From 0.
+    pub index: u32,
+    /// Whole chat answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<AnswerMessage>,
+    /// Piece of a chat answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delta: Option<AnswerMessage>,
+    /// Text answer or piece of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Always `null`: log probabilities are not served.
+    #[serde(default)]
+    pub logprobs: Option<Value>,
+    /// `stop`, `length`, …; `null` until the end.
+    #[serde(default)]
+    pub finish_reason: Option<String>,
+}
+
+/// What the assistant says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct AnswerMessage {
+    /// `assistant`, in the first piece and in whole answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// Text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    /// Reasoning text of the models that show it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_content: Option<String>,
+}
+
+/// Answer of `GET /v1/models`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub struct ModelList {
+    /// Always `list`.
+    pub object: String,
+    /// The models.
+    pub data: Vec<Model>,
+}
+
+/// One model of `GET /v1/models`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub struct Model {
+    /// Name to put into `model`.
+    pub id: String,
+    /// Always `model`.
+    pub object: String,
+    /// Unix seconds.
+    pub created: i64,
+    /// Who serves it.
+    pub owned_by: String,
+    /// Longest sequence in tokens, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_model_len: Option<u64>,
+    /// What a simulated model is calibrated on, and how well; absent on a real one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated: Option<String>,
+}
+
+/// Body of every failed call, and of an error inside a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct ErrorBody {
+    /// The error.
+    pub error: ApiFault,
+}
+
+/// An error in OpenAI's shape.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct ApiFault {
+    /// What went wrong, for people.
+    pub message: String,
+    /// Class, such as `invalid_request_error`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The field at fault, if one is.
+    #[serde(default)]
+    pub param: Option<String>,
+    /// Code for programs, such as `model_not_found`.
+    #[serde(default)]
+    pub code: Option<String>,
+}
+
+#[cfg(test)]
+mod tests;
