@@ -1,0 +1,82 @@
+//! Commands: how this workspace calls cargo, and how a command's failure is told.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// The root of the workspace, from this crate's own place in it.
+pub(crate) fn root() -> &'static Path {
+    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    crate_dir.parent().unwrap_or(crate_dir)
+}
+
+/// `~/.cache/tokenwatt`: what clones of this repository share (build output, Python packages, models).
+pub(crate) fn cache_dir() -> Result<PathBuf> {
+    if let Some(dir) = std::env::var_os("XDG_CACHE_HOME") {
+        return Ok(PathBuf::from(dir).join("tokenwatt"));
+    }
+    let home = std::env::var_os("HOME").context("HOME is not set, so there is no cache directory")?;
+    Ok(PathBuf::from(home).join(".cache/tokenwatt"))
+}
+
+/// Where cargo puts its output: `CARGO_TARGET_DIR`, else the shared directory if somebody made one, else
+/// `target/` of this clone.
+pub(crate) fn target_dir() -> PathBuf {
+    if let Some(dir) = std::env::var_os("CARGO_TARGET_DIR") {
+        return PathBuf::from(dir);
+    }
+    match cache_dir().map(|cache| cache.join("target")) {
+        Ok(shared) if shared.is_dir() => shared,
+        _ => root().join("target"),
+    }
+}
+
+/// A cargo command in the workspace root, linked by mold where mold is installed.
+pub(crate) fn cargo(args: &[&str]) -> Command {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let mut command = if found("mold") {
+        let mut mold = Command::new("mold");
+        mold.arg("-run").arg(cargo);
+        mold
+    } else {
+        Command::new(cargo)
+    };
+    command.args(args).current_dir(root()).env("CARGO_TARGET_DIR", target_dir());
+    command
+}
+
+/// Runs a command to its end; its output goes straight to the terminal.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let line = describe(command);
+    println!("$ {line}");
+    let status = command.status().with_context(|| format!("start `{line}`"))?;
+    if !status.success() {
+        bail!("`{line}` ended with {status}");
+    }
+    Ok(())
+}
+
+/// Runs a command and returns what it printed on stdout.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let line = describe(command);
+    let output = command.output().with_context(|| format!("start `{line}`"))?;
+    if !output.status.success() {
+        bail!("`{line}` ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Is there a program of this name on the path?
+pub(crate) fn found(program: &str) -> bool {
+    let Some(path) = std::env::var_os("PATH") else {
+        return false;
+    };
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
+
+fn describe(command: &Command) -> String {
+    let mut words = vec![command.get_program().to_string_lossy().into_owned()];
+    words.extend(command.get_args().map(|arg| arg.to_string_lossy().into_owned()));
+    words.join(" ")
+}

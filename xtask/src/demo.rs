@@ -1,0 +1,53 @@
+//! `demo` and `bench`: build what a person wants to look at, then become it.
+
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::{cargo, install};
+
+/// Installs what is missing, builds the web bundle and the binary, and runs `tokenwatt demo` with the
+/// remaining arguments. `--release` builds for speed.
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    let (release, rest) = split(args);
+    install::for_demo()?;
+    web_bundle()?;
+    let binary = build(release)?;
+    become_command(Command::new(binary).arg("demo").args(rest))
+}
+
+/// `tokenwatt bench`, always built for speed: figures of a dev build would tell nothing.
+pub(crate) fn bench(args: &[String]) -> Result<()> {
+    let (_, rest) = split(args);
+    let binary = build(true)?;
+    become_command(Command::new(binary).arg("bench").args(rest))
+}
+
+/// Builds the web bundle in a second process that has wasm-bindgen linked in.
+pub(crate) fn web_bundle() -> Result<()> {
+    install::for_web()?;
+    cargo::run(&mut cargo::cargo(&["run", "--quiet", "--package", "xtask", "--features", "web", "--", "web"]))
+}
+
+fn split(args: &[String]) -> (bool, Vec<&String>) {
+    let release = args.iter().any(|arg| arg == "--release");
+    (release, args.iter().filter(|arg| !matches!(arg.as_str(), "--release" | "--")).collect())
+}
+
+/// Builds the binary and returns its path.
+pub(crate) fn build(release: bool) -> Result<PathBuf> {
+    let mut args = vec!["build", "--package", "tokenwatt"];
+    if release {
+        args.push("--release");
+    }
+    cargo::run(&mut cargo::cargo(&args))?;
+    let profile = if release { "release" } else { "debug" };
+    Ok(cargo::target_dir().join(profile).join("tokenwatt"))
+}
+
+/// Replaces this process, so that signals and the exit code are the product's own.
+fn become_command(command: &mut Command) -> Result<()> {
+    Err(command.exec()).with_context(|| format!("start {}", command.get_program().to_string_lossy()))
+}

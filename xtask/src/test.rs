@@ -1,0 +1,35 @@
+//! `test`: everything that must hold before a change lands.
+
+use anyhow::Result;
+
+use crate::{cargo, check, install};
+
+/// Installs what the tests need and runs all of them; a filter narrows `cargo test` alone.
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    let clients = install::for_tests()?;
+    cargo::run(&mut cargo::cargo(&["fmt", "--all", "--check"]))?;
+    check::run()?;
+    cargo::run(&mut cargo::cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
+    let mut tests = cargo::cargo(&["test", "--workspace", "--no-fail-fast"]);
+    if !args.is_empty() {
+        tests.arg("--").args(args);
+    }
+    tests.env("TOKENWATT_PYTHON", &clients.python).env("TOKENWATT_MODEL", &clients.model);
+    cargo::run(&mut tests)
+}
+
+/// Writes the generated pages anew: the test that compares them writes instead.
+pub(crate) fn write_documents() -> Result<()> {
+    let mut command = cargo::cargo(&[
+        "test",
+        "--quiet",
+        "--package",
+        "tokenwatt",
+        "--test",
+        "tests",
+        "--",
+        "--exact",
+        "documents::generated_pages_are_up_to_date",
+    ]);
+    cargo::run(command.env("UPDATE_DOCS", "1"))
+}
