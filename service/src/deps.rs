@@ -1,0 +1,52 @@
+//! The bundle of shared parts handed to every `build`.
+
+use axum::Router;
+
+use crate::clock::{self, SharedClock};
+use crate::health::Health;
+use crate::metrics::Registry;
+use crate::shutdown::Shutdown;
+use crate::task::Tasks;
+
+/// What a service is built with. Cloning it shares the same parts.
+#[derive(Clone)]
+pub struct Deps {
+    /// Source of every timestamp.
+    pub clock: SharedClock,
+    /// Owner of every background task.
+    pub tasks: Tasks,
+    /// The stages in which the process ends.
+    pub shutdown: Shutdown,
+    /// Whether the process lives and may be given work.
+    pub health: Health,
+    /// The process's own counters and gauges.
+    pub metrics: Registry,
+}
+
+impl Deps {
+    /// Fresh parts on a clock of the caller's choice.
+    #[must_use]
+    pub fn new(clock: SharedClock) -> Self {
+        let health = Health::new();
+        Self {
+            clock,
+            tasks: Tasks::new(health.clone()),
+            shutdown: Shutdown::new(),
+            health,
+            metrics: Registry::new(),
+        }
+    }
+
+    /// Fresh parts on the machine's clock.
+    #[must_use]
+    pub fn system() -> Self {
+        Self::new(clock::system())
+    }
+
+    /// Routes every role serves on its HTTP port: `/healthz`, `/readyz` and `/metrics`.
+    ///
+    /// The query service has a `/metrics` of its own (fleet series before these); it merges [`Health::router`] only.
+    pub fn ops_router(&self) -> Router {
+        self.health.router().merge(self.metrics.router())
+    }
+}

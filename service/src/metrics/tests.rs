@@ -1,0 +1,63 @@
+use super::*;
+
+/// The text names each family once, before its samples, and ends with `# EOF`.
+#[test]
+fn text_is_openmetrics() {
+    let registry = Registry::new();
+    let region = |name: &str| [("region", name.to_owned())];
+    registry.counter("tokenwatt_rows_total", "Rows written.", &region("us-east-1")).add(7);
+    registry.counter("tokenwatt_rows", "Rows written.", &region("eu \"west\"\n1")).inc();
+    registry.gauge("tokenwatt_lag_seconds", "Age of the newest row.", &[]).set(1.5);
+    let expected = "\
+# TYPE tokenwatt_lag_seconds gauge
+# HELP tokenwatt_lag_seconds Age of the newest row.
+tokenwatt_lag_seconds 1.5
+# TYPE tokenwatt_rows counter
+# HELP tokenwatt_rows Rows written.
+tokenwatt_rows_total{region=\"eu \\\"west\\\"\\n1\"} 1
+tokenwatt_rows_total{region=\"us-east-1\"} 7
+# EOF
+";
+    assert_eq!(registry.render(), expected);
+}
+
+/// A gauge nobody has set is absent; asking for the same labels gives the same counter.
+#[test]
+fn unset_is_absent_and_same_labels_are_one_series() {
+    let registry = Registry::new();
+    let gauge = registry.gauge("tokenwatt_depth", "Depth.", &[]);
+    assert_eq!(registry.render(), "# EOF\n");
+    gauge.add(2.0);
+    gauge.add(-0.5);
+    assert!(registry.render().contains("tokenwatt_depth 1.5\n"));
+
+    let labels = [("a", "1".to_owned()), ("b", "2".to_owned())];
+    let swapped = [("b", "2".to_owned()), ("a", "1".to_owned())];
+    registry.counter("tokenwatt_x_total", "X.", &labels).inc();
+    registry.counter("tokenwatt_x_total", "X.", &swapped).inc();
+    assert_eq!(registry.counter("tokenwatt_x_total", "X.", &labels).get(), 2);
+}
+
+/// Past the limit of series a family folds, and nothing is lost from its sum.
+#[test]
+fn too_many_series_fold() {
+    let registry = Registry::new();
+    for n in 0..SERIES_MAX + 5 {
+        registry.counter("tokenwatt_x_total", "X.", &[("key", n.to_string())]).inc();
+    }
+    assert!(registry.render().contains("tokenwatt_x_total{key=\"__other__\"} 5\n"));
+}
+
+/// A queue's depth follows the queue and leaves with its last sender.
+#[tokio::test]
+async fn queue_depth_is_shown() {
+    let registry = Registry::new();
+    let (sender, _receiver) = crate::channel::bounded("collector.flush", 4);
+    registry.queue(&sender);
+    sender.send(1).await.unwrap();
+    let text = registry.render();
+    assert!(text.contains("tokenwatt_queue_depth{queue=\"collector.flush\"} 1\n"), "{text}");
+    assert!(text.contains("tokenwatt_queue_capacity{queue=\"collector.flush\"} 4\n"), "{text}");
+    drop(sender);
+    assert_eq!(registry.render(), "# EOF\n");
+}
