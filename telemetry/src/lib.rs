@@ -1,0 +1,17 @@
+//! The vocabulary of Tokenwatt: names on the wire, tables in the lake, units, prices and power.
+//!
+//! Everything here is pure: no I/O, no clock, no randomness, and it builds for wasm32. Services meet in this crate and
+//! nowhere else: `names` is what travels, `table` is what is stored, `contract` is what a page or a client asks.
+
+pub mod contract;
+pub mod docs;
+pub mod grid;
+pub mod names;
+pub mod openai;
+pub mod power;
+pub mod price;
+pub mod step;
+pub mod table;
+pub mod unit;
+
+mod dated;

@@ -1,0 +1,127 @@
+//! Bills, alerts, and what the collectors say of themselves.
+
+use super::{Column, DIMENSIONS, Role, Table, double, int, map, money, text, time};
+
+const AT: &[Column] = &[time("time", "event time")];
+
+/// Billing rows under FOCUS names.
+pub const BILLING: Table = Table {
+    name: "billing",
+    doc: "one charge of an imported bill; `time` is the start of its charge period",
+    groups: &[
+        AT,
+        &[
+            text("provider", "who provided the service"),
+            text("account", "billing account"),
+            text("sub_account", "sub account"),
+            text("region", "region of the charge"),
+            text("zone", "availability zone of the charge"),
+            text("resource_id", "resource charged, joined with host_id"),
+            text("host_type", "instance type, where the bill gives it"),
+            time("charge_from", "start of the charge period"),
+            time("charge_to", "end of the charge period"),
+            text("period", "billing period, YYYY-MM"),
+            text("charge_category", "usage, purchase, tax, credit or adjustment"),
+            text("charge_class", "correction, where the row restates an earlier one"),
+            text("charge_description", "what was charged, in the bill's words"),
+            text("service_name", "service charged"),
+            text("commitment_id", "savings plan or reservation applied"),
+            text("commitment_type", "kind of the commitment"),
+            text("commitment_status", "used or unused"),
+            text("pricing_category", "standard, committed, dynamic or other"),
+            double("quantity", "", "quantity in pricing units"),
+            text("quantity_unit", "unit of the quantity"),
+            text("currency", "ISO 4217 code"),
+            money("list_cost", "", "cost at list price, in `currency`"),
+            money("contracted_cost", "", "cost at negotiated price, in `currency`"),
+            money("effective_cost", "", "amortised cost, in `currency`"),
+            money("billed_cost", "", "invoiced cost, in `currency`"),
+            text("export_id", "import that brought the row"),
+            text("source", "file that held the row"),
+            map("tags", "tags of the resource"),
+            map("attributes", "columns of the bill without a column here"),
+        ],
+    ],
+    order: &["account", "resource_id", "charge_from"],
+    retention_days: None,
+    role: Role::Operations,
+};
+
+/// Notifications received from Alertmanager.
+pub const ALERTS: Table = Table {
+    name: "alerts",
+    doc: "one notification of one alert",
+    groups: &[
+        AT,
+        &[
+            text("fingerprint", "identity of the alert"),
+            text("name", "alert name"),
+            text("status", "firing or resolved"),
+            text("severity", "severity label"),
+            text("region", "region label"),
+            text("model", "model label"),
+            time("starts_at", "when it began"),
+            time("ends_at", "when it ended"),
+            text("receiver", "receiver that sent it"),
+            text("external_url", "Alertmanager that sent it"),
+            text("generator_url", "expression that fired"),
+            text("summary", "summary annotation"),
+            map("labels", "labels"),
+            map("annotations", "annotations"),
+        ],
+    ],
+    order: &["fingerprint", "time"],
+    retention_days: Some(400),
+    role: Role::Operations,
+};
+
+/// The collectors' own counters.
+pub const COLLECTORS: Table = Table {
+    name: "collectors",
+    doc: "one sample of one collector's counters, every ten seconds",
+    groups: &[
+        AT,
+        &[
+            text("collector", "journal id of the collector"),
+            text("version", "version of the collector"),
+            time("started_at", "when the process started; counters begin at zero there"),
+            int("accepted_spans", "{span}", "spans acknowledged"),
+            int("accepted_points", "{point}", "metric data points acknowledged"),
+            int("accepted_logs", "{record}", "log records acknowledged"),
+            int("rejected_items", "1", "items rejected by partial success"),
+            int("refused_requests", "{request}", "export requests refused for overload, quota or a full disk"),
+            int("invalid_requests", "{request}", "export requests that were malformed"),
+            int("quarantined_rows", "{row}", "rows with an unacceptable event time"),
+            int("duplicate_requests", "{request}", "bodies acknowledged before and not stored again"),
+            int("committed_rows", "{row}", "rows visible to readers"),
+            int("journal_bytes", "By", "journal on disk"),
+            double("oldest_unflushed_s", "s", "age of the oldest acknowledged and not yet committed body"),
+            int("rss_bytes", "By", "resident memory"),
+            double("cpu_s", "s", "CPU time since the start"),
+        ],
+    ],
+    order: &["collector", "time"],
+    retention_days: Some(30),
+    role: Role::Operations,
+};
+
+/// Rows that could not be filed under their event time.
+pub const QUARANTINE: Table = Table {
+    name: "quarantine",
+    doc: "one row whose event time no table accepts; `time` is when it arrived",
+    groups: &[
+        DIMENSIONS,
+        &[
+            text("signal", "traces, metrics or logs"),
+            text("name", "span, metric or event name"),
+            text("reason", "why it is here"),
+            int("event_unix_nano", "ns", "event time as sent"),
+            text("trace_id", "trace id, 32 hex digits"),
+            text("span_id", "span id, 16 hex digits"),
+            text("body", "OTLP JSON of the row"),
+        ],
+    ],
+    order: &["service", "time"],
+    retention_days: Some(30),
+    role: Role::Operations,
+};
