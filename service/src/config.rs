@@ -11,7 +11,7 @@ mod place;
 use std::path::{Path, PathBuf};
 
 use figment::Figment;
-use figment::providers::{Format, Serialized, Toml};
+use figment::providers::{Format, Toml};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -103,7 +103,7 @@ fn faults_error(faults: &[String]) -> Error {
 
 /// All places in one tree; `None` when a place cannot be read at all.
 fn merge<C: Settings>(places: &Places) -> (Option<Figment>, Vec<String>) {
-    let mut figment = Figment::from(Serialized::defaults(C::default()));
+    let mut figment = Figment::from(place::Defaults(C::default()));
     if let Some(file) = &places.file {
         match std::fs::read_to_string(file) {
             Ok(text) => match text.parse::<toml::Table>() {

@@ -28,13 +28,7 @@ impl Deps {
     #[must_use]
     pub fn new(clock: SharedClock) -> Self {
         let health = Health::new();
-        Self {
-            clock,
-            tasks: Tasks::new(health.clone()),
-            shutdown: Shutdown::new(),
-            health,
-            metrics: Registry::new(),
-        }
+        Self { clock, tasks: Tasks::new(health.clone()), shutdown: Shutdown::new(), health, metrics: Registry::new() }
     }
 
     /// Fresh parts on the machine's clock.

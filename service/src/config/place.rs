@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use figment::providers::{Data, Toml};
+use figment::providers::{Data, Serialized, Toml};
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 use serde::Serialize;
@@ -10,7 +10,20 @@ use serde::Serialize;
 use super::Sourced;
 
 /// Source shown for values nobody set.
-pub(super) const DEFAULT: &str = "default";
+const DEFAULT: &str = "default";
+
+/// The settings' own defaults.
+pub(super) struct Defaults<C>(pub(super) C);
+
+impl<C: Serialize> Provider for Defaults<C> {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(DEFAULT)
+    }
+
+    fn data(&self) -> figment::error::Result<Map<Profile, Dict>> {
+        Serialized::defaults(&self.0).data()
+    }
+}
 
 /// The settings file.
 pub(super) struct File<'a> {
@@ -85,9 +98,6 @@ fn walk(figment: &Figment, key: &str, value: &serde_json::Value, values: &mut Ve
 }
 
 fn source(figment: &Figment, key: &str) -> String {
-    let name = figment.find_metadata(key).map(|metadata| metadata.name.to_string());
-    match name {
-        Some(name) if !name.starts_with("figment::") => name,
-        _ => DEFAULT.to_owned(),
-    }
+    // A setting without a value, such as an unset option, stands in no place.
+    figment.find_metadata(key).map_or_else(|| DEFAULT.to_owned(), |metadata| metadata.name.to_string())
 }

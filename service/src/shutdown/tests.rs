@@ -28,7 +28,7 @@ async fn stages_wait_for_their_holders() {
 }
 
 /// A holder that never finishes is named, and does not keep the later stages from running.
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn late_holders_are_named() {
     let shutdown = Shutdown::new();
     let _first = shutdown.hold(Stage::Streams, "gateway us-east-1");
