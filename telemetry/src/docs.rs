@@ -21,7 +21,8 @@ pub fn schema_markdown() -> String {
 
 /// The text of `docs/wire.md`.
 pub fn wire_markdown() -> String {
-    let mut page = String::from("# On the wire\n\nGenerated from `telemetry::names`; `cargo xtask docs` prints it again.\n");
+    let mut page =
+        String::from("# On the wire\n\nGenerated from `telemetry::names`; `cargo xtask docs` prints it again.\n");
     for (title, section) in names::SECTIONS {
         let _ = write!(page, "\n## {title}\n\n| name | unit or type | meaning |\n|---|---|---|\n");
         for name in *section {

@@ -34,8 +34,9 @@ struct Row {
     as_of: String,
 }
 
-static BUNDLED: LazyLock<Vec<Grid>> =
-    LazyLock::new(|| dated::rows::<Row>(include_str!("../../data/grid_extract.csv")).filter_map(Grid::from_row).collect());
+static BUNDLED: LazyLock<Vec<Grid>> = LazyLock::new(|| {
+    dated::rows::<Row>(include_str!("../../data/grid_extract.csv")).filter_map(Grid::from_row).collect()
+});
 
 /// Factors that come with Tokenwatt.
 pub fn bundled() -> &'static [Grid] {

@@ -41,8 +41,9 @@ struct Row {
     source: String,
 }
 
-static BUNDLED: LazyLock<Vec<Price>> =
-    LazyLock::new(|| dated::rows::<Row>(include_str!("../../data/price_extract.csv")).filter_map(Price::from_row).collect());
+static BUNDLED: LazyLock<Vec<Price>> = LazyLock::new(|| {
+    dated::rows::<Row>(include_str!("../../data/price_extract.csv")).filter_map(Price::from_row).collect()
+});
 
 /// Prices that come with Tokenwatt. An operator's own rows, imported later, outrank them by date.
 pub fn bundled() -> &'static [Price] {
@@ -100,7 +101,10 @@ mod tests {
     #[test]
     fn the_firmer_of_two_rows_of_one_date_is_taken() {
         let price = at(bundled(), "inf2.48xlarge", "us-east-1", "on_demand", LATE_2026).expect("priced");
-        assert_eq!((price.usd_per_hour.to_string().as_str(), price.confidence.as_str()), ("12.981270000000", "published"));
+        assert_eq!(
+            (price.usd_per_hour.to_string().as_str(), price.confidence.as_str()),
+            ("12.981270000000", "published")
+        );
     }
 
     #[test]
@@ -108,6 +112,10 @@ mod tests {
         assert_eq!(at(bundled(), "custom-npu.8x", "us-east-1", "on_demand", LATE_2026), None);
         assert_eq!(at(bundled(), "trn1.32xlarge", "eu-west-1", "on_demand", LATE_2026), None);
         let before = dated::start_of("2020").expect("a year");
-        assert_eq!(at(bundled(), "inf2.48xlarge", "us-east-1", "on_demand", before), None, "a price holds from its date on");
+        assert_eq!(
+            at(bundled(), "inf2.48xlarge", "us-east-1", "on_demand", before),
+            None,
+            "a price holds from its date on"
+        );
     }
 }

@@ -33,7 +33,8 @@ impl FromStr for Usd {
         }
         let whole: i128 = whole.parse().map_err(|_| invalid())?;
         let fraction: i128 = format!("{fraction:0<12}").parse().map_err(|_| invalid())?;
-        let units = whole.checked_mul(UNITS_PER_USD).and_then(|units| units.checked_add(fraction)).ok_or_else(invalid)?;
+        let units =
+            whole.checked_mul(UNITS_PER_USD).and_then(|units| units.checked_add(fraction)).ok_or_else(invalid)?;
         Ok(Usd(sign * units))
     }
 }
@@ -72,7 +73,12 @@ mod tests {
 
     #[test]
     fn dollars_survive_text_exactly() {
-        for (text, units) in [("12.98127", 12_981_270_000_000), ("0.0000000375", 37_500), ("-1.5", -1_500_000_000_000), ("7", 7_000_000_000_000)] {
+        for (text, units) in [
+            ("12.98127", 12_981_270_000_000),
+            ("0.0000000375", 37_500),
+            ("-1.5", -1_500_000_000_000),
+            ("7", 7_000_000_000_000),
+        ] {
             let parsed: Usd = text.parse().expect(text);
             assert_eq!(parsed, Usd(units));
             assert_eq!(parsed.to_string().parse(), Ok(parsed));

@@ -40,7 +40,11 @@ pub const REQUESTS: Table = Table {
             text("error_type", "what failed"),
             text("finish_reason", "why generation ended: stop, length, abort, ..."),
             text("ttft_definition", "what the emitter calls its first token"),
-            double("token_sampling", "1", "share of requests whose tokens are sent; whole requests, never single tokens"),
+            double(
+                "token_sampling",
+                "1",
+                "share of requests whose tokens are sent; whole requests, never single tokens",
+            ),
             text("quality", "flags, comma separated: contradictory, clamped, assumed_model, ..."),
         ],
         ATTRIBUTES,

@@ -14,7 +14,10 @@ pub const PRICES: Table = Table {
             text("host_type", "instance type"),
             text("region", "cloud region"),
             text("zone", "availability zone, unknown where the price is regional"),
-            text("option", "on_demand, spot, savings_plan, reserved, capacity_block or custom; *_min_az and *_max_az are display ranges"),
+            text(
+                "option",
+                "on_demand, spot, savings_plan, reserved, capacity_block or custom; *_min_az and *_max_az are display ranges",
+            ),
             money("usd_per_hour", "USD/h", "price of the whole host"),
             text("currency", "ISO 4217 code of the price"),
         ],

@@ -44,18 +44,64 @@ macro_rules! distribution {
 }
 
 const TTFT: &[Column] = distribution!(
-    "s", "TTFT", "ttft_scale", "ttft_zero", "ttft_idx", "ttft_cnt", "ttft_count", "ttft_sum", "ttft_min", "ttft_max"
+    "s",
+    "TTFT",
+    "ttft_scale",
+    "ttft_zero",
+    "ttft_idx",
+    "ttft_cnt",
+    "ttft_count",
+    "ttft_sum",
+    "ttft_min",
+    "ttft_max"
 );
 const TPOT: &[Column] = distribution!(
-    "s", "TPOT", "tpot_scale", "tpot_zero", "tpot_idx", "tpot_cnt", "tpot_count", "tpot_sum", "tpot_min", "tpot_max"
+    "s",
+    "TPOT",
+    "tpot_scale",
+    "tpot_zero",
+    "tpot_idx",
+    "tpot_cnt",
+    "tpot_count",
+    "tpot_sum",
+    "tpot_min",
+    "tpot_max"
 );
-const E2E: &[Column] =
-    distribution!("s", "E2E", "e2e_scale", "e2e_zero", "e2e_idx", "e2e_cnt", "e2e_count", "e2e_sum", "e2e_min", "e2e_max");
+const E2E: &[Column] = distribution!(
+    "s",
+    "E2E",
+    "e2e_scale",
+    "e2e_zero",
+    "e2e_idx",
+    "e2e_cnt",
+    "e2e_count",
+    "e2e_sum",
+    "e2e_min",
+    "e2e_max"
+);
 const QUEUE: &[Column] = distribution!(
-    "s", "queue time", "queue_scale", "queue_zero", "queue_idx", "queue_cnt", "queue_count", "queue_sum", "queue_min", "queue_max"
+    "s",
+    "queue time",
+    "queue_scale",
+    "queue_zero",
+    "queue_idx",
+    "queue_cnt",
+    "queue_count",
+    "queue_sum",
+    "queue_min",
+    "queue_max"
 );
 const GAP: &[Column] = distribution!(
-    "s", "gap between tokens", "gap_scale", "gap_zero", "gap_idx", "gap_cnt", "gap_count", "gap_sum", "gap_min", "gap_max"
+    "s",
+    "gap between tokens",
+    "gap_scale",
+    "gap_zero",
+    "gap_idx",
+    "gap_cnt",
+    "gap_count",
+    "gap_sum",
+    "gap_min",
+    "gap_max"
 );
 
 const WORK: &[Column] = &[
@@ -115,7 +161,11 @@ pub const HOSTS_1M: Table = Table {
     groups: &[
         WINDOW,
         HOST,
-        &[text("model", "model"), int("requests", "{request}", "calls that ended"), int("tokens", "{token}", "tokens that left")],
+        &[
+            text("model", "model"),
+            int("requests", "{request}", "calls that ended"),
+            int("tokens", "{token}", "tokens that left"),
+        ],
         WORK,
         &[
             int("padding_us", "us", "device time of compiled but empty slots"),

@@ -48,7 +48,8 @@ fn field(column: &Column) -> Field {
 
 /// Delta's map: a `key_value` struct of a `key` and a nullable `value`.
 fn map() -> DataType {
-    let entries = Fields::from(vec![Field::new("key", DataType::Utf8, false), Field::new("value", DataType::Utf8, true)]);
+    let entries =
+        Fields::from(vec![Field::new("key", DataType::Utf8, false), Field::new("value", DataType::Utf8, true)]);
     DataType::Map(Arc::new(Field::new("key_value", DataType::Struct(entries), false)), false)
 }
 
