@@ -1,0 +1,208 @@
+//! Turning files into versions: fenced, so that no frame of a journal counts twice, and coalesced, so that many entries that
+//! wait for the same table cost one commit.
+//!
+//! Whoever finds the table free commits for all who wait; the others find their answer when they wake. An entry is applied only
+//! if the table's mark of its journal equals `from`, and moves the mark to `to` in the same commit. So an answer that got lost,
+//! a replay after a crash and a second process committing the same frames all end alike: applied once.
+
+mod plan;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use service::clock::SharedClock;
+use service::{Error, Kind, Result};
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use crate::head::{Head, Known};
+use crate::log::Written;
+use crate::snapshot::FileAdd;
+use plan::{Plan, Stamp, Verdict, plan};
+
+/// Entries that may wait for one table.
+const WAITING_MAX: usize = 1_024;
+/// Lost races after which a commit gives up; each one means that another process made progress.
+const RACES_MAX: u32 = 50;
+/// Longest pause after a lost race.
+const PAUSE_MS_MAX: u64 = 200;
+
+/// Files that hold one table's rows of the frames (`from`, `to`] of a journal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Id of the journal, made once in its life.
+    pub journal: String,
+    /// Table.
+    pub table: &'static str,
+    /// Last frame before these; 0 for a new journal.
+    pub from: u64,
+    /// Last frame of these.
+    pub to: u64,
+    /// The files, already written.
+    pub adds: Vec<FileAdd>,
+}
+
+/// What became of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its files are in the table from this version on.
+    Committed {
+        /// Delta version.
+        version: i64,
+    },
+    /// Not applied: the table holds the journal's rows up to this frame, which is not the entry's `from`.
+    Through(u64),
+}
+
+/// An entry, and files that it replaces.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) entry: Entry,
+    /// Paths relative to the lake. If one of them is no longer in the table, nothing is applied.
+    pub(crate) removes: Vec<String>,
+    /// Whether readers see other rows afterwards.
+    pub(crate) data_change: bool,
+}
+
+/// The committer of one table.
+pub(crate) struct Committer {
+    head: Arc<Head>,
+    clock: SharedClock,
+    waiting: Mutex<Vec<Waiting>>,
+}
+
+struct Waiting {
+    change: Arc<Change>,
+    answer: oneshot::Sender<Result<Outcome>>,
+}
+
+impl Committer {
+    pub(crate) fn new(head: Arc<Head>, clock: SharedClock) -> Committer {
+        Committer { head, clock, waiting: Mutex::default() }
+    }
+
+    /// Commits a change, together with those that wait for the same table.
+    ///
+    /// # Errors
+    /// `Invalid`, `Conflict`, `Denied`, `Corrupt`; `Overloaded` and `Unavailable`, after which the change may or may not have been
+    /// applied and can be sent again.
+    ///
+    /// # Cancel safety
+    /// A dropped call may or may not have been applied; it can be sent again.
+    pub(crate) async fn submit(&self, change: Change) -> Result<Outcome> {
+        let change = Arc::new(change);
+        loop {
+            let mut answer = self.enqueue(&change)?;
+            let outcome = loop {
+                tokio::select! {
+                    // Cancel safe: an answer not taken yet stays in its channel.
+                    biased;
+                    outcome = &mut answer => break outcome,
+                    // Cancel safe: a place in the queue for the lock is given up, no more.
+                    known = self.head.lock() => self.commit_waiting(known).await,
+                }
+            };
+            match outcome {
+                Ok(outcome) => return outcome,
+                // The call that was committing for us has been dropped. Nobody knows how far it came, but the fence does.
+                Err(_) => continue,
+            }
+        }
+    }
+
+    fn enqueue(&self, change: &Arc<Change>) -> Result<oneshot::Receiver<Result<Outcome>>> {
+        let (answer, receiver) = oneshot::channel();
+        let mut waiting = self.waiting.lock();
+        if waiting.len() >= WAITING_MAX {
+            return Err(Error::overloaded(format!("too many entries wait for table {}", self.head.table.name)));
+        }
+        waiting.push(Waiting { change: Arc::clone(change), answer });
+        Ok(receiver)
+    }
+
+    async fn commit_waiting(&self, known: Result<tokio::sync::MutexGuard<'_, Known>>) {
+        let batch = std::mem::take(&mut *self.waiting.lock());
+        if batch.is_empty() {
+            return;
+        }
+        let changes: Vec<_> = batch.iter().map(|waiting| Arc::clone(&waiting.change)).collect();
+        let outcome = match known {
+            Ok(mut known) => self.commit(&mut known, &changes).await,
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(answers) => {
+                for (waiting, answer) in batch.into_iter().zip(answers) {
+                    // One who no longer waits does not need the answer.
+                    let _ = waiting.answer.send(answer);
+                }
+            }
+            Err(error) => {
+                for waiting in batch {
+                    let _ = waiting.answer.send(Err(copy(&error)));
+                }
+            }
+        }
+    }
+
+    async fn commit(&self, known: &mut Known, changes: &[Arc<Change>]) -> Result<Vec<Result<Outcome>>> {
+        let mut current = false;
+        for race in 0..RACES_MAX {
+            let stamp = Stamp { now_us: self.clock.now_us(), id: Uuid::new_v4().simple().to_string() };
+            let Plan { actions, verdicts } = plan(self.head.table, &known.state, changes, &stamp)?;
+            let all_apply = verdicts.iter().all(|verdict| matches!(verdict, Verdict::Apply));
+            if !all_apply && !current {
+                // Before anyone is told no, see whether it is only that others have moved on.
+                self.head.catch_up(known).await?;
+                current = true;
+                continue;
+            }
+            if actions.is_empty() {
+                return Ok(answers(verdicts, known.state.version()));
+            }
+            let version = known.state.version() + 1;
+            match self.head.log.write(version, &actions).await? {
+                Written::Ours => {
+                    self.head.advance(known, version, &actions)?;
+                    return Ok(answers(verdicts, version));
+                }
+                Written::Taken => {
+                    pause(race).await;
+                    self.head.catch_up(known).await?;
+                    current = true;
+                }
+            }
+        }
+        Err(Error::unavailable(format!("commit to table {}: lost {RACES_MAX} races", self.head.table.name)))
+    }
+}
+
+fn answers(verdicts: Vec<Verdict>, version: i64) -> Vec<Result<Outcome>> {
+    let answer = |verdict| match verdict {
+        Verdict::Apply => Ok(Outcome::Committed { version }),
+        Verdict::Through(frame) => Ok(Outcome::Through(frame)),
+        Verdict::Refuse(error) => Err(error),
+    };
+    verdicts.into_iter().map(answer).collect()
+}
+
+/// Full jitter, so that processes that collided once do not collide again.
+async fn pause(race: u32) {
+    let ceiling = (5_u64 << race.min(6)).min(PAUSE_MS_MAX);
+    let random = Uuid::new_v4().as_u64_pair().0;
+    tokio::time::sleep(Duration::from_millis(random % (ceiling + 1))).await;
+}
+
+/// The same error for each of those that shared a commit.
+fn copy(error: &Error) -> Error {
+    let copied = Error::new(error.kind(), service::error::chain(error));
+    match error.hint() {
+        Some(hint) => copied.with_hint(hint),
+        None if error.kind() == Kind::Denied => copied.with_hint("the lake must be writable"),
+        None => copied,
+    }
+}
+
+#[cfg(test)]
+mod tests;

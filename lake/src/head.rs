@@ -1,0 +1,178 @@
+//! The newest known version of one table, shared by its readers and its committer.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use service::clock::SharedClock;
+use service::{Error, Result};
+use telemetry::table::Table;
+use tokio::sync::{Mutex, MutexGuard};
+
+use crate::log::{Action, State, TableLog};
+use crate::snapshot::Snapshot;
+
+/// A reader that asks sooner after the last look at the log gets what that look found.
+const FRESH_FOR: Duration = Duration::from_millis(300);
+/// A table that nobody asked for in this time is no longer looked after in the background.
+const WANTED_FOR: Duration = Duration::from_secs(60);
+/// Versions read one by one before it is cheaper to load the table anew from its checkpoint.
+const STEPS_MAX: usize = 64;
+/// Old versions kept for readers that ask for them again.
+const PAST_MAX: usize = 8;
+
+/// The newest known version of one table.
+pub(crate) struct Head {
+    pub(crate) table: &'static Table,
+    pub(crate) log: Arc<dyn TableLog>,
+    clock: SharedClock,
+    state: Mutex<Known>,
+    seen: RwLock<Seen>,
+    past: parking_lot::Mutex<VecDeque<Arc<Snapshot>>>,
+}
+
+/// What is known of the log, guarded so that only one task at a time reads on or commits.
+pub(crate) struct Known {
+    pub(crate) state: State,
+    /// Whether the log has been looked at.
+    opened: bool,
+}
+
+struct Seen {
+    snapshot: Arc<Snapshot>,
+    /// When the log was last looked at, on the clock's monotonic scale.
+    looked_at: Option<Duration>,
+    /// When a reader last asked.
+    wanted_at: Option<Duration>,
+}
+
+impl Head {
+    pub(crate) fn new(table: &'static Table, log: Arc<dyn TableLog>, clock: SharedClock) -> Head {
+        let seen = Seen { snapshot: Arc::new(Snapshot::empty(table)), looked_at: None, wanted_at: None };
+        let known = Known { state: State::new(table), opened: false };
+        Head { table, log, clock, state: Mutex::new(known), seen: RwLock::new(seen), past: parking_lot::Mutex::default() }
+    }
+
+    /// The newest version; looks at the log only if nobody has for [`FRESH_FOR`].
+    pub(crate) async fn newest(&self) -> Result<Arc<Snapshot>> {
+        let now = self.clock.monotonic();
+        let fresh = {
+            let mut seen = self.seen.write();
+            seen.wanted_at = Some(now);
+            seen.looked_at.is_some_and(|at| now.saturating_sub(at) < FRESH_FOR).then(|| Arc::clone(&seen.snapshot))
+        };
+        match fresh {
+            Some(snapshot) => Ok(snapshot),
+            None => self.refresh().await,
+        }
+    }
+
+    /// The table as it was at `version`.
+    pub(crate) async fn at(&self, version: i64) -> Result<Arc<Snapshot>> {
+        if let Some(snapshot) = self.remembered(version) {
+            return Ok(snapshot);
+        }
+        let newest = self.refresh().await?;
+        if newest.version == version {
+            return Ok(newest);
+        }
+        let absent = || Error::not_found(format!("table {} has no version {version}", self.table.name));
+        let state = self.log.load(Some(version)).await?.ok_or_else(absent)?;
+        let snapshot = Arc::new(state.snapshot());
+        let mut past = self.past.lock();
+        past.truncate(PAST_MAX - 1);
+        past.push_front(Arc::clone(&snapshot));
+        Ok(snapshot)
+    }
+
+    /// Looks at the log and returns the newest version.
+    pub(crate) async fn refresh(&self) -> Result<Arc<Snapshot>> {
+        let mut known = self.state.lock().await;
+        self.catch_up(&mut known).await?;
+        Ok(Arc::clone(&self.seen.read().snapshot))
+    }
+
+    /// Looks at the log if a reader asked lately and no commit is under way.
+    pub(crate) async fn refresh_if_wanted(&self) -> Result<()> {
+        let now = self.clock.monotonic();
+        let wanted = self.seen.read().wanted_at.is_some_and(|at| now.saturating_sub(at) < WANTED_FOR);
+        match self.state.try_lock() {
+            Ok(mut known) if wanted => self.catch_up(&mut known).await,
+            // Whoever holds it is looking at the log right now.
+            _ => Ok(()),
+        }
+    }
+
+    /// The state, for one task at a time, with the log looked at least once.
+    pub(crate) async fn lock(&self) -> Result<MutexGuard<'_, Known>> {
+        let mut known = self.state.lock().await;
+        if !known.opened {
+            self.catch_up(&mut known).await?;
+        }
+        Ok(known)
+    }
+
+    /// Reads what others have committed since.
+    ///
+    /// # Cancel safety
+    /// The state is at a version at every await.
+    pub(crate) async fn catch_up(&self, known: &mut Known) -> Result<()> {
+        let outcome = self.read_on(known).await;
+        if outcome.is_err() {
+            // A half-applied version must not be built upon.
+            *known = Known { state: State::new(self.table), opened: false };
+            return outcome;
+        }
+        known.opened = true;
+        self.publish(known);
+        Ok(())
+    }
+
+    async fn read_on(&self, known: &mut Known) -> Result<()> {
+        if !known.opened {
+            return self.reload(known).await;
+        }
+        for _ in 0..STEPS_MAX {
+            let next = known.state.version() + 1;
+            let Some(actions) = self.log.read(next).await? else { return Ok(()) };
+            known.state.apply(next, &actions)?;
+        }
+        self.reload(known).await
+    }
+
+    async fn reload(&self, known: &mut Known) -> Result<()> {
+        if let Some(state) = self.log.load(None).await? {
+            known.state = state;
+        }
+        Ok(())
+    }
+
+    /// Goes on to a version that we have just written.
+    pub(crate) fn advance(&self, known: &mut Known, version: i64, actions: &[Action]) -> Result<()> {
+        let outcome = known.state.apply(version, actions);
+        if outcome.is_err() {
+            *known = Known { state: State::new(self.table), opened: false };
+            return outcome;
+        }
+        self.publish(known);
+        Ok(())
+    }
+
+    /// Shows readers the state's version.
+    fn publish(&self, known: &Known) {
+        let mut seen = self.seen.write();
+        seen.looked_at = Some(self.clock.monotonic());
+        if seen.snapshot.version != known.state.version() {
+            seen.snapshot = Arc::new(known.state.snapshot());
+        }
+    }
+
+    fn remembered(&self, version: i64) -> Option<Arc<Snapshot>> {
+        let seen = self.seen.read();
+        if seen.snapshot.version == version && seen.looked_at.is_some() {
+            return Some(Arc::clone(&seen.snapshot));
+        }
+        self.past.lock().iter().find(|snapshot| snapshot.version == version).cloned()
+    }
+}

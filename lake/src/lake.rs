@@ -1,0 +1,235 @@
+//! A lake: where collectors write and queries read.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use futures::{StreamExt, TryStreamExt, stream};
+use object_store::{ObjectStore, ObjectStoreExt, PutMode, path::Path};
+use service::clock::SharedClock;
+use service::shutdown::Stage;
+use service::{Deps, Error, Result};
+use telemetry::table::{TABLES, Table};
+use url::Url;
+
+use crate::commit::{Change, Committer, Entry, Outcome};
+use crate::encode::encode;
+use crate::head::Head;
+use crate::layout;
+use crate::log::delta::DeltaLog;
+use crate::log::schema::{self, Difference};
+use crate::snapshot::{File, FileAdd, Snapshot};
+use crate::store::{Access, Store, failure};
+
+/// How often the log is asked for its next entry, for tables that readers asked for lately.
+const REFRESH_EVERY: Duration = Duration::from_millis(250);
+/// Tables opened at once.
+const OPEN_AT_ONCE: usize = 8;
+
+/// A lake. Clones share it.
+#[derive(Clone)]
+pub struct Lake {
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    store: Arc<Store>,
+    access: Access,
+    clock: SharedClock,
+    tables: BTreeMap<&'static str, Shelf>,
+}
+
+/// What is kept per table.
+pub(crate) struct Shelf {
+    pub(crate) head: Arc<Head>,
+    committer: Committer,
+}
+
+impl Lake {
+    /// Opens a lake for reading and writing: a directory, which is made if need be, or `s3://bucket/prefix`.
+    ///
+    /// # Errors
+    /// `Denied`, `Invalid`, `NotFound`, `Unavailable`; `Conflict` if the store ignores conditional PUTs, or a table is newer than
+    /// this program.
+    pub async fn open(place: &str, deps: &Deps) -> Result<Lake> {
+        let lake = Lake::start(place, deps, Access::Write).await?;
+        let checks = stream::iter(lake.shared.tables.values().map(|shelf| check(&shelf.head)));
+        checks.buffer_unordered(OPEN_AT_ONCE).try_collect::<()>().await?;
+        Ok(lake)
+    }
+
+    /// Opens a lake for reading only. Nothing is written, not even a probe.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such directory or bucket, `Denied`, `Invalid`, `Unavailable`.
+    pub async fn open_read_only(place: &str, deps: &Deps) -> Result<Lake> {
+        Lake::start(place, deps, Access::Read).await
+    }
+
+    async fn start(place: &str, deps: &Deps, access: Access) -> Result<Lake> {
+        let store = Arc::new(Store::open(place, access).await?);
+        let shelf = |table: &'static Table| {
+            let log = Arc::new(DeltaLog::new(table, Arc::clone(&store)));
+            let head = Arc::new(Head::new(table, log, Arc::clone(&deps.clock)));
+            (table.name, Shelf { committer: Committer::new(Arc::clone(&head), Arc::clone(&deps.clock)), head })
+        };
+        let tables = TABLES.iter().copied().map(shelf).collect();
+        let shared = Arc::new(Shared { store, access, clock: Arc::clone(&deps.clock), tables });
+        let stop = deps.shutdown.token(Stage::Query);
+        let refresh = refresh_until_dropped(Arc::downgrade(&shared));
+        deps.tasks.spawn("lake.refresh", async move {
+            // Cancel safe: a refresh cut short leaves the last version in place.
+            tokio::select! {
+                () = refresh => (),
+                () = stop.cancelled() => (),
+            }
+        });
+        Ok(Lake { shared })
+    }
+
+    /// The lake's store; paths are relative to the lake, as in [`File::path`].
+    pub fn store(&self) -> Arc<dyn ObjectStore> {
+        Arc::clone(&self.shared.store.lake)
+    }
+
+    /// Where the lake lies, with a slash at its end.
+    pub fn url(&self) -> &Url {
+        &self.shared.store.url
+    }
+
+    /// Writes rows of one date as a file of a table. Readers see it once it is committed.
+    ///
+    /// Columns are those of the registry, in any order; one that is left out is NULL. `name` must not have been used for other
+    /// rows: writing the same rows again after an error is fine.
+    ///
+    /// # Errors
+    /// `Invalid`, `Denied`, `Unavailable`.
+    ///
+    /// # Cancel safety
+    /// A dropped call leaves at most a file that no commit names.
+    pub async fn write(&self, table: &'static Table, date: &str, name: &str, batches: &[RecordBatch]) -> Result<FileAdd> {
+        self.writable()?;
+        let path = layout::data_path(table, date, name)?;
+        let batches = batches.to_vec();
+        let encoded = tokio::task::spawn_blocking(move || encode(table, &batches)).await;
+        let encoded = encoded.map_err(|e| Error::internal(format!("encode {path}")).with_source(e))??;
+        let size = encoded.body.len() as u64;
+        self.put(&Path::from(path.as_str()), encoded.body).await?;
+        Ok(File {
+            path,
+            size,
+            rows: Some(encoded.rows),
+            date: date.to_owned(),
+            modified_ms: self.shared.clock.now_us().div_euclid(1_000),
+            stats: encoded.stats,
+            tags: BTreeMap::new(),
+        })
+    }
+
+    async fn put(&self, path: &Path, body: bytes::Bytes) -> Result<()> {
+        let size = body.len() as u64;
+        let store = &self.shared.store.lake;
+        match store.put_opts(path, body.into(), PutMode::Create.into()).await {
+            Ok(_) => Ok(()),
+            Err(error @ object_store::Error::AlreadyExists { .. }) => {
+                // An earlier attempt whose answer was lost wrote the same bytes.
+                let there = store.head(path).await.map_err(|e| failure(format!("look at {path}"), e))?;
+                if there.size == size { Ok(()) } else { Err(failure(format!("write {path}"), error)) }
+            }
+            Err(error) => Err(failure(format!("write {path}"), error)),
+        }
+    }
+
+    /// Makes an entry's files part of its table, once. See [`Outcome`].
+    ///
+    /// # Errors
+    /// `Invalid`, `Conflict`, `Denied`, `Corrupt`; `Overloaded` and `Unavailable`, after which the entry may or may not have been
+    /// applied and can be sent again.
+    ///
+    /// # Cancel safety
+    /// A dropped call may or may not have been applied; it can be sent again.
+    pub async fn commit(&self, entry: Entry) -> Result<Outcome> {
+        self.submit(Change { entry, removes: Vec::new(), data_change: true }).await
+    }
+
+    /// Like [`Lake::commit`], and takes out other files in the same version. If one of them is already gone, nothing happens.
+    ///
+    /// # Errors
+    /// As [`Lake::commit`].
+    ///
+    /// # Cancel safety
+    /// As [`Lake::commit`].
+    pub async fn replace(&self, entry: Entry, removes: Vec<String>) -> Result<Outcome> {
+        self.submit(Change { entry, removes, data_change: true }).await
+    }
+
+    async fn submit(&self, change: Change) -> Result<Outcome> {
+        self.writable()?;
+        self.shelf(change.entry.table)?.committer.submit(change).await
+    }
+
+    /// The frame up to which a journal's rows are in a table; `None` if it has none there.
+    ///
+    /// # Errors
+    /// `Corrupt`, `Unavailable`.
+    pub async fn through(&self, table: &'static Table, journal: &str) -> Result<Option<u64>> {
+        let head = &self.shelf(table.name)?.head;
+        let mut known = head.lock().await?;
+        head.catch_up(&mut known).await?;
+        Ok(known.state.through(journal))
+    }
+
+    /// A table at a version, or the newest one. The newest is at most half a second behind the log, and never behind a commit
+    /// made through this lake. A table that nobody has written to is empty at version -1.
+    ///
+    /// # Errors
+    /// `NotFound` for a table or version that does not exist, `Corrupt`, `Unavailable`.
+    pub async fn snapshot(&self, table: &str, version: Option<i64>) -> Result<Arc<Snapshot>> {
+        let head = &self.shelf(table)?.head;
+        match version {
+            None => head.newest().await,
+            Some(version) => head.at(version).await,
+        }
+    }
+
+    pub(crate) fn shelf(&self, table: &str) -> Result<&Shelf> {
+        let unknown = || Error::not_found(format!("there is no table `{table}`"));
+        self.shared.tables.get(table).ok_or_else(unknown)
+    }
+
+    pub(crate) fn heads(&self) -> impl Iterator<Item = &Arc<Head>> {
+        self.shared.tables.values().map(|shelf| &shelf.head)
+    }
+
+    fn writable(&self) -> Result<()> {
+        match self.shared.access {
+            Access::Write => Ok(()),
+            Access::Read => Err(Error::denied(format!("the lake at {} was opened for reading only", self.url()))),
+        }
+    }
+}
+
+/// A writer must know every column there is.
+async fn check(head: &Head) -> Result<()> {
+    let known = head.lock().await?;
+    match known.state.difference() {
+        Difference::None | Difference::Older(_) => Ok(()),
+        Difference::Newer(columns) => Err(schema::newer(head.table, columns)),
+    }
+}
+
+async fn refresh_until_dropped(shared: Weak<Shared>) {
+    let mut ticks = tokio::time::interval(REFRESH_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let Some(shared) = shared.upgrade() else { return };
+        let looks = shared.tables.values().map(|shelf| async {
+            let outcome = shelf.head.refresh_if_wanted().await;
+            // Readers meet the same error when they ask, so here it is only worth a note.
+            outcome.inspect_err(|e| tracing::debug!(table = shelf.head.table.name, error = service::error::chain(e), "refresh"))
+        });
+        futures::future::join_all(looks).await;
+    }
+}

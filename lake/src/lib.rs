@@ -1,0 +1,33 @@
+//! Tables on object storage: plain Parquet files under a Delta log that any engine can read.
+//!
+//! ```text
+//! write:  batches ─► encode ─► store (PUT if absent) ─► commit ─► log ─► snapshot
+//! read:   log ─► snapshot (files + statistics of one version)
+//! ```
+//!
+//! Invariants:
+//! 1. The Delta log is the only truth. A file that no commit names does not exist for readers.
+//! 2. Nothing is overwritten: data files and log entries are written if absent, or not at all.
+//! 3. A journal's frames are counted once: an entry is applied only at the point its journal has reached in that table.
+//! 4. Two processes may commit at once; the loser reads what the winner wrote and decides again.
+//! 5. The tables stay at Delta reader version 1 and writer version 2.
+//! 6. Only this crate knows paths and the table format.
+
+pub mod layout;
+
+mod encode;
+mod store;
+
+pub mod log;
+
+mod commit;
+mod head;
+mod snapshot;
+
+mod lake;
+mod maintain;
+pub mod reference;
+
+pub use commit::{Entry, Outcome};
+pub use lake::Lake;
+pub use snapshot::{ColumnStats, File, FileAdd, Snapshot, Value};

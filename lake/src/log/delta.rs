@@ -1,0 +1,227 @@
+//! The Delta log of one table.
+//!
+//! Commits go to `_delta_log/<version>.json` by a PUT that fails if the object is there, which every reader and writer of Delta
+//! agrees on. A version is read and written with one request; nothing is listed but at opening and for old versions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+use object_store::{ObjectStore, ObjectStoreExt, PutMode, path::Path};
+use serde::Deserialize;
+use service::{Error, Result};
+use telemetry::table::Table;
+
+use super::action::{self, Action};
+use super::{State, TableLog, Written, checkpoint};
+use crate::layout::{self, LogFile};
+use crate::store::{Store, failure};
+
+/// How often a PUT of a log entry whose outcome is unknown is tried again, and how long we wait before the first time.
+const WRITE_ATTEMPTS: u32 = 5;
+const WRITE_PAUSE: Duration = Duration::from_millis(100);
+/// Log entries fetched at once while a table is opened.
+const READ_AHEAD: usize = 16;
+
+/// The Delta log of one table.
+pub struct DeltaLog {
+    table: &'static Table,
+    store: Arc<Store>,
+}
+
+/// What lies in a log's folder.
+#[derive(Default)]
+struct Listing {
+    commits: BTreeSet<i64>,
+    /// Files of each checkpoint, and how many it should have.
+    checkpoints: BTreeMap<i64, (usize, Vec<Path>)>,
+}
+
+#[derive(Deserialize)]
+struct CheckpointHint {
+    version: i64,
+}
+
+impl DeltaLog {
+    /// The log of `table` in `store`. Nothing is read yet.
+    pub(crate) fn new(table: &'static Table, store: Arc<Store>) -> DeltaLog {
+        DeltaLog { table, store }
+    }
+
+    async fn get(&self, path: &Path) -> Result<Option<Bytes>> {
+        let answer = match self.store.lake.get(path).await {
+            Ok(answer) => answer.bytes().await,
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok(body) => Ok(Some(body)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(failure(format!("read {path}"), error)),
+        }
+    }
+
+    async fn hint(&self) -> Result<Option<i64>> {
+        let Some(body) = self.get(&layout::checkpoint_hint_path(self.table)).await? else { return Ok(None) };
+        // A hint that cannot be read costs a longer listing, nothing else.
+        Ok(serde_json::from_slice::<CheckpointHint>(&body).ok().map(|hint| hint.version))
+    }
+
+    /// Everything from version `from` on.
+    async fn list(&self, from: i64) -> Result<Listing> {
+        let folder = layout::log_folder(self.table);
+        // Offsets are exclusive, so we start after the entry before; `.json` sorts behind `.checkpoint…`.
+        let found = if from > 0 {
+            self.store.lake.list_with_offset(Some(&folder), &layout::commit_path(self.table, from - 1))
+        } else {
+            self.store.lake.list(Some(&folder))
+        };
+        let files: Vec<_> = found.try_collect().await.map_err(|e| failure(format!("list {folder}"), e))?;
+        let mut listing = Listing::default();
+        for file in files {
+            match LogFile::parse(file.location.filename().unwrap_or_default()) {
+                LogFile::Commit(version) => {
+                    listing.commits.insert(version);
+                }
+                LogFile::Checkpoint { version, parts } => {
+                    let entry = listing.checkpoints.entry(version).or_insert((parts, Vec::new()));
+                    entry.1.push(file.location);
+                }
+                LogFile::Other => {}
+            }
+        }
+        Ok(listing)
+    }
+
+    async fn start(&self, base: Option<(i64, Vec<Path>)>) -> Result<State> {
+        let mut state = State::new(self.table);
+        let Some((version, parts)) = base else { return Ok(state) };
+        let mut actions = Vec::new();
+        for part in parts {
+            let missing = || Error::corrupt(format!("checkpoint {part} is gone"));
+            let body = self.get(&part).await?.ok_or_else(missing)?;
+            let decoded = tokio::task::spawn_blocking(move || checkpoint::decode(body)).await;
+            actions.extend(decoded.map_err(|e| Error::internal("read a checkpoint").with_source(e))??);
+        }
+        state.apply(version, &actions)?;
+        state.set_checkpoint(version);
+        Ok(state)
+    }
+
+    /// Outcome of a PUT that found the version taken: an earlier attempt of ours may have got through unanswered.
+    async fn settle(&self, version: i64, id: Option<&str>) -> Result<Option<Written>> {
+        let Some(found) = self.read(version).await? else { return Ok(None) };
+        let ours = id.is_some() && action::attempt(&found) == id;
+        Ok(Some(if ours { Written::Ours } else { Written::Taken }))
+    }
+}
+
+#[async_trait]
+impl TableLog for DeltaLog {
+    async fn load(&self, at: Option<i64>) -> Result<Option<State>> {
+        let hint = self.hint().await?.filter(|hint| at.is_none_or(|at| *hint <= at));
+        let mut listing = self.list(hint.unwrap_or(0)).await?;
+        if hint.is_some() && listing.base(at).is_none() {
+            // The hint was wrong, or an older checkpoint is wanted.
+            listing = self.list(0).await?;
+        }
+        if listing.commits.is_empty() && listing.checkpoints.is_empty() {
+            return Ok(None);
+        }
+        let base = listing.base(at);
+        let first = base.as_ref().map_or(0, |(version, _)| version + 1);
+        let newest = listing.newest().unwrap_or(-1);
+        let last = at.unwrap_or(newest);
+        if last > newest || last < 0 || (first == 0 && !listing.commits.contains(&0)) {
+            return Err(self.absent(last, newest));
+        }
+        // The checkpoint's own entry, if still there, is the only place that says when it was committed.
+        let committed = match &base {
+            Some((version, _)) => self.read(*version).await?.unwrap_or_default(),
+            None => Vec::new(),
+        };
+        let mut state = self.start(base).await?;
+        state.set_commit_time(&committed);
+        let entries = stream::iter(first..=last).map(|version| async move { Ok((version, self.read(version).await?)) });
+        let mut entries = entries.buffered(READ_AHEAD);
+        while let Some((version, actions)) = entries.try_next().await? {
+            let gap = || Error::corrupt(format!("log of table {} lacks version {version}", self.table.name));
+            state.apply(version, &actions.ok_or_else(gap)?)?;
+        }
+        Ok(Some(state))
+    }
+
+    async fn read(&self, version: i64) -> Result<Option<Vec<Action>>> {
+        let body = self.get(&layout::commit_path(self.table, version)).await?;
+        body.map(|body| action::decode(&body)).transpose()
+    }
+
+    async fn write(&self, version: i64, actions: &[Action]) -> Result<Written> {
+        let path = layout::commit_path(self.table, version);
+        let body = Bytes::from(action::encode(actions)?);
+        let id = action::attempt(actions);
+        let mut pause = WRITE_PAUSE;
+        for attempt in 1.. {
+            let put = self.store.lake.put_opts(&path, body.clone().into(), PutMode::Create.into()).await;
+            let error = match put {
+                Ok(_) => return Ok(Written::Ours),
+                Err(error) => error,
+            };
+            if let object_store::Error::AlreadyExists { .. } = error {
+                return self.settle(version, id).await?.ok_or_else(|| failure(format!("write {path}"), error));
+            }
+            let error = failure(format!("write {path}"), error);
+            if error.kind().retry_after().is_none() {
+                return Err(error);
+            }
+            if attempt == WRITE_ATTEMPTS {
+                return self.settle(version, id).await?.ok_or(error);
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+        Err(Error::internal("a loop without end ended"))
+    }
+
+    async fn checkpoint(&self, version: i64) -> Result<()> {
+        let url = self.store.table_url(self.table)?;
+        let failed = |what: &str, e: deltalake::DeltaTableError| {
+            Error::internal(format!("{what} version {version} of table {} for a checkpoint", self.table.name)).with_source(e)
+        };
+        let version = u64::try_from(version).map_err(|_| Error::invalid("a table without a version has no checkpoint"))?;
+        let builder = deltalake::DeltaTableBuilder::from_url(url.clone()).map_err(|e| failed("locate", e))?;
+        let builder = builder.with_storage_backend(Arc::clone(&self.store.root), url).with_version(version);
+        let table = builder.load().await.map_err(|e| failed("load", e))?;
+        deltalake::checkpoints::create_checkpoint(&table, None).await.map_err(|e| failed("fold", e))
+    }
+}
+
+impl DeltaLog {
+    fn absent(&self, wanted: i64, newest: i64) -> Error {
+        let error = Error::not_found(format!("table {} has no version {wanted}", self.table.name));
+        if wanted > newest {
+            return error.with_hint(format!("its newest version is {newest}"));
+        }
+        error.with_hint("older versions have been cleaned up")
+    }
+}
+
+impl Listing {
+    /// The newest complete checkpoint that is not newer than `at`.
+    fn base(&self, at: Option<i64>) -> Option<(i64, Vec<Path>)> {
+        let complete = |(version, (parts, files)): (&i64, &(usize, Vec<Path>))| {
+            (files.len() == *parts && at.is_none_or(|at| *version <= at)).then(|| (*version, files.clone()))
+        };
+        self.checkpoints.iter().rev().find_map(complete)
+    }
+
+    fn newest(&self) -> Option<i64> {
+        let checkpoint = self.base(None).map(|(version, _)| version);
+        self.commits.last().copied().max(checkpoint)
+    }
+}
+
+#[cfg(test)]
+mod tests;
