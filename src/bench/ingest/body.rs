@@ -1,0 +1,344 @@
+//! Request bodies: encoded once, with fresh ids and times written over the old ones before each use.
+//!
+//! A request is a run of calls of 128 spans: one `llm_request` and its 127 tokens, gaps log-normal, batch size changing
+//! from step to step, as a busy engine sends them.
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value::Value};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, span::SpanKind};
+use prost::Message;
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use telemetry::names;
+
+/// Spans of one call: its request span and one per token.
+pub(super) const CALL_SPANS: usize = 128;
+
+/// Tokens of a full call.
+pub(super) const CALL_TOKENS: usize = CALL_SPANS - 1;
+
+/// Mean and spread (σ of the logarithm) of the gap between tokens.
+const GAP_NS_MEDIAN: f64 = 12e6;
+const GAP_SIGMA: f64 = 0.25;
+
+/// An odd number near 2^64 divided by the golden ratio: multiplication by it permutes the 64-bit integers.
+const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// One encoded request and the places of its ids and times.
+#[derive(Clone)]
+pub(super) struct Body {
+    bytes: Vec<u8>,
+    spans: Vec<Places>,
+    calls: usize,
+}
+
+/// Byte offsets in a body that are written anew for each use.
+#[derive(Clone, Copy)]
+struct Places {
+    trace_id: usize,
+    span_id: usize,
+    parent_id: Option<usize>,
+    start: usize,
+    end: usize,
+    start_ns: u64,
+    end_ns: u64,
+}
+
+impl Body {
+    /// A body of `spans` spans; the seed decides its gaps.
+    pub(super) fn new(spans: usize, seed: u64) -> Body {
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut all = Vec::with_capacity(spans);
+        while all.len() < spans {
+            call(&mut random, CALL_SPANS.min(spans - all.len()), &mut all);
+        }
+        let bytes = request(all).encode_to_vec();
+        let spans = wire::spans(&bytes);
+        Body { calls: spans.len().div_ceil(CALL_SPANS), bytes, spans }
+    }
+
+    /// Calls in it: each use takes that many call numbers.
+    pub(super) fn calls(&self) -> usize {
+        self.calls
+    }
+
+    /// Token spans in it.
+    pub(super) fn tokens(&self) -> usize {
+        self.spans.len() - self.calls
+    }
+
+    /// The body with the ids of the calls `first…` of run `run`, ending at `end_ns`.
+    pub(super) fn fresh(&mut self, run: u64, first: u64, end_ns: u64) -> &[u8] {
+        for (number, places) in self.spans.iter().enumerate() {
+            let call = first + (number / CALL_SPANS) as u64;
+            let place = (number % CALL_SPANS) as u64;
+            let trace = trace_id(run, call);
+            let root = span_id(call, 0);
+            let own = span_id(call, place);
+            self.bytes[places.trace_id..][..16].copy_from_slice(&trace);
+            self.bytes[places.span_id..][..8].copy_from_slice(&own);
+            if let Some(parent) = places.parent_id {
+                self.bytes[parent..][..8].copy_from_slice(&root);
+            }
+            self.bytes[places.start..][..8].copy_from_slice(&(end_ns - places.start_ns).to_le_bytes());
+            self.bytes[places.end..][..8].copy_from_slice(&(end_ns - places.end_ns).to_le_bytes());
+        }
+        &self.bytes
+    }
+}
+
+/// Trace id of a call: the run, and the call's number scattered so that it looks random to an encoder.
+fn trace_id(run: u64, call: u64) -> [u8; 16] {
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&call.wrapping_add(1).wrapping_mul(SCATTER).to_be_bytes());
+    id[8..].copy_from_slice(&(run ^ call.wrapping_mul(SCATTER).rotate_left(17)).to_be_bytes());
+    id
+}
+
+/// The call's number, from its trace id.
+pub(super) fn call_of(trace_id: &str) -> Option<u64> {
+    let scattered = u64::from_str_radix(trace_id.get(..16)?, 16).ok()?;
+    Some(scattered.wrapping_mul(inverse(SCATTER)).wrapping_sub(1))
+}
+
+/// The multiplicative inverse modulo 2^64, by Newton's iteration.
+const fn inverse(odd: u64) -> u64 {
+    let mut x = odd;
+    let mut round = 0;
+    while round < 6 {
+        x = x.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(x)));
+        round += 1;
+    }
+    x
+}
+
+fn span_id(call: u64, place: u64) -> [u8; 8] {
+    (call * CALL_SPANS as u64 + place + 1).wrapping_mul(SCATTER).to_be_bytes()
+}
+
+/// One call of `spans` spans; times are nanoseconds before the end of the body.
+fn call(random: &mut StdRng, spans: usize, all: &mut Vec<Span>) {
+    let tokens = spans - 1;
+    let gaps: Vec<u64> = (0..tokens).map(|_| gap_ns(random)).collect();
+    let total: u64 = gaps.iter().sum();
+    let prefill = 80_000_000;
+    all.push(request_span(tokens, total, prefill));
+    let mut left = total;
+    for (index, gap) in gaps.iter().enumerate() {
+        let start = if index == 0 { total + prefill } else { left };
+        left -= gap;
+        let batch = random.random_range(1..=48);
+        all.push(token_span(index, batch, start, left, gap / 1_000 / batch));
+    }
+}
+
+/// A log-normal gap, by the sum of twelve uniforms (Irwin–Hall), which is near enough to a normal.
+fn gap_ns(random: &mut StdRng) -> u64 {
+    let normal: f64 = (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
+    (GAP_NS_MEDIAN * (GAP_SIGMA * normal).exp()) as u64
+}
+
+fn request_span(tokens: usize, decode_ns: u64, prefill_ns: u64) -> Span {
+    let seconds = |ns: u64| Value::DoubleValue(ns as f64 / 1e9);
+    Span {
+        name: names::SPAN_REQUEST.into(),
+        kind: SpanKind::Server.into(),
+        parent_span_id: Vec::new(),
+        attributes: vec![
+            attribute(names::REQUEST_MODEL, text("llama-3.1-8b")),
+            attribute(names::TENANT, text("acme")),
+            attribute(names::INPUT_TOKENS, Value::IntValue(512)),
+            attribute(names::OUTPUT_TOKENS, Value::IntValue(tokens as i64)),
+            attribute(names::LATENCY_TTFT, seconds(prefill_ns)),
+            attribute(names::LATENCY_E2E, seconds(prefill_ns + decode_ns)),
+        ],
+        ..span(prefill_ns + decode_ns, 0)
+    }
+}
+
+fn token_span(index: usize, batch: u64, start: u64, end: u64, device_us: u64) -> Span {
+    Span {
+        name: names::SPAN_TOKEN.into(),
+        kind: SpanKind::Internal.into(),
+        parent_span_id: vec![1; 8],
+        attributes: vec![
+            attribute(names::REQUEST_MODEL, text("llama-3.1-8b")),
+            attribute(names::TENANT, text("acme")),
+            attribute(names::TOKEN_INDEX, Value::IntValue(index as i64)),
+            attribute(names::TOKEN_BATCH, Value::IntValue(batch as i64)),
+            attribute(names::TOKEN_DEVICE_US, Value::IntValue(device_us as i64)),
+            attribute(names::TOKEN_STALL, text("decode")),
+        ],
+        ..span(start, end)
+    }
+}
+
+fn span(start: u64, end: u64) -> Span {
+    Span {
+        trace_id: vec![1; 16],
+        span_id: vec![1; 8],
+        // 0 would not be encoded, and there would be no place to write to.
+        start_time_unix_nano: start + 1,
+        end_time_unix_nano: end + 1,
+        ..Span::default()
+    }
+}
+
+fn request(spans: Vec<Span>) -> ExportTraceServiceRequest {
+    let resource = [
+        (names::SERVICE_NAME, "bench"),
+        (names::SERVICE_INSTANCE_ID, "bench-0"),
+        (names::CLOUD_REGION, "us-east-1"),
+        (names::CLOUD_ZONE, "us-east-1a"),
+        (names::HOST_ID, "i-0bench"),
+        (names::HOST_TYPE, "inf2.48xlarge"),
+    ];
+    ExportTraceServiceRequest {
+        resource_spans: vec![ResourceSpans {
+            resource: Some(Resource {
+                attributes: resource.iter().map(|(key, value)| attribute(key, text(value))).collect(),
+                ..Resource::default()
+            }),
+            scope_spans: vec![ScopeSpans {
+                scope: Some(InstrumentationScope { name: "tokenwatt.bench".into(), ..Default::default() }),
+                spans,
+                ..ScopeSpans::default()
+            }],
+            ..ResourceSpans::default()
+        }],
+    }
+}
+
+fn attribute(key: &str, value: Value) -> KeyValue {
+    KeyValue { key: key.into(), value: Some(AnyValue { value: Some(value) }), ..KeyValue::default() }
+}
+
+fn text(value: &str) -> Value {
+    Value::StringValue(value.into())
+}
+
+/// Just enough of the protobuf wire format to find the spans' fixed-width fields in our own bodies.
+mod wire {
+    use super::Places;
+
+    /// Places of every span in an encoded trace request.
+    pub(super) fn spans(bytes: &[u8]) -> Vec<Places> {
+        let mut found = Vec::new();
+        for resource_spans in fields(bytes, 0, bytes.len()).filter(|field| field.number == 1) {
+            for scope_spans in resource_spans.inner(bytes).filter(|field| field.number == 2) {
+                for span in scope_spans.inner(bytes).filter(|field| field.number == 2) {
+                    found.push(places(bytes, &span));
+                }
+            }
+        }
+        found
+    }
+
+    fn places(bytes: &[u8], span: &Field) -> Places {
+        let mut places = Places { trace_id: 0, span_id: 0, parent_id: None, start: 0, end: 0, start_ns: 0, end_ns: 0 };
+        for field in span.inner(bytes) {
+            match field.number {
+                1 => places.trace_id = field.at,
+                2 => places.span_id = field.at,
+                4 if field.len > 0 => places.parent_id = Some(field.at),
+                7 => (places.start, places.start_ns) = (field.at, fixed64(bytes, field.at)),
+                8 => (places.end, places.end_ns) = (field.at, fixed64(bytes, field.at)),
+                _ => {}
+            }
+        }
+        places
+    }
+
+    fn fixed64(bytes: &[u8], at: usize) -> u64 {
+        let mut value = [0; 8];
+        value.copy_from_slice(&bytes[at..at + 8]);
+        u64::from_le_bytes(value)
+    }
+
+    /// One field: its number, and where its payload lies.
+    struct Field {
+        number: u64,
+        at: usize,
+        len: usize,
+    }
+
+    impl Field {
+        fn inner<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = Field> + use<'a> {
+            fields(bytes, self.at, self.at + self.len)
+        }
+    }
+
+    fn fields(bytes: &[u8], from: usize, to: usize) -> impl Iterator<Item = Field> {
+        let mut at = from;
+        std::iter::from_fn(move || {
+            if at >= to {
+                return None;
+            }
+            let key = varint(bytes, &mut at);
+            let begin = at;
+            let field = match key & 7 {
+                0 => {
+                    varint(bytes, &mut at);
+                    Field { number: key >> 3, at: begin, len: at - begin }
+                }
+                1 => Field { number: key >> 3, at, len: 8 },
+                2 => {
+                    let len = varint(bytes, &mut at) as usize;
+                    Field { number: key >> 3, at, len }
+                }
+                _ => Field { number: key >> 3, at, len: 4 },
+            };
+            at = field.at + field.len;
+            Some(field)
+        })
+    }
+
+    fn varint(bytes: &[u8], at: &mut usize) -> u64 {
+        let mut value = 0;
+        let mut shift = 0;
+        loop {
+            let byte = bytes[*at];
+            *at += 1;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return value;
+            }
+            shift += 7;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A fresh body decodes to spans with the new ids, ordered times, and as many tokens as it says.
+    #[test]
+    fn fresh_bodies_are_valid_and_never_repeat_an_id() {
+        let mut body = Body::new(512, 7);
+        let mut seen = std::collections::HashSet::new();
+        let end_ns = 1_900_000_000_000_000_000;
+        for round in 0..2 {
+            let first = round * body.calls() as u64;
+            let request = ExportTraceServiceRequest::decode(body.fresh(9, first, end_ns)).unwrap();
+            let spans = &request.resource_spans[0].scope_spans[0].spans;
+            assert_eq!(spans.len(), 512);
+            assert_eq!(spans.iter().filter(|span| span.name == names::SPAN_TOKEN).count(), body.tokens());
+            for (number, span) in spans.iter().enumerate() {
+                assert!(seen.insert(span.span_id.clone()));
+                assert!(span.start_time_unix_nano <= span.end_time_unix_nano && span.end_time_unix_nano < end_ns);
+                let trace: String = span.trace_id.iter().map(|byte| format!("{byte:02x}")).collect();
+                assert_eq!(call_of(&trace), Some(first + (number / CALL_SPANS) as u64));
+            }
+            assert_eq!(spans[1].parent_span_id, spans[0].span_id);
+            assert_eq!(spans[1].trace_id, spans[0].trace_id);
+        }
+    }
+
+    /// A request whose size is no multiple of a call ends in a short call.
+    #[test]
+    fn the_last_call_is_short() {
+        let body = Body::new(1_000, 1);
+        assert_eq!((body.calls(), body.tokens()), (8, 992));
+    }
+}

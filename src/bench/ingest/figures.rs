@@ -1,0 +1,121 @@
+//! From what was measured to the figures that are printed. Unknown is `null`.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::disk::Disk;
+use super::load::{Ack, Sent};
+use super::verify::{Seen, Stored};
+
+/// All that one run measured.
+pub(super) struct Figures {
+    pub(super) sent: Sent,
+    pub(super) seen: Seen,
+    pub(super) stored: Stored,
+    pub(super) generator_cpu_s: f64,
+    pub(super) server_cpu_s: f64,
+    pub(super) rss_mb: f64,
+    pub(super) disk: Disk,
+}
+
+impl Figures {
+    /// The figures by name. `spans_per_s` is over the time until everything was committed.
+    pub(super) fn json(&self, spans_per_request: u32, connections: u32, in_flight: u32) -> Value {
+        let spans = self.sent.spans() as f64;
+        let per_million = |cpu_s: f64| if spans > 0.0 { json!(round(cpu_s / spans * 1e6, 3)) } else { Value::Null };
+        json!({
+            "bench": "ingest",
+            "profile": if cfg!(debug_assertions) { "dev" } else { "release" },
+            "spans_per_request": spans_per_request,
+            "connections": connections,
+            "in_flight": in_flight,
+            "spans": self.sent.spans(),
+            "committed_after_s": self.seen.complete.map(|complete| round(complete.as_secs_f64(), 3)),
+            "spans_per_s": self.seen.complete.map(|complete| (spans / complete.as_secs_f64()).round()),
+            "cpu_s_per_million": per_million(self.server_cpu_s),
+            "generator_cpu_s_per_million": per_million(self.generator_cpu_s),
+            "compact_cpu_s_per_million": Value::Null,
+            "rss_mb": round(self.rss_mb, 1),
+            "bytes_per_token": bytes_per_token(&self.stored),
+            "files": self.stored.files,
+            "freshness_p95_s": freshness_p95(&self.sent.acks, &self.seen.growth).map(|lag| round(lag.as_secs_f64(), 3)),
+            "ack_p50_ms": quantile(self.sent.acks.iter().map(|ack| ack.took).collect(), 0.50).map(millis),
+            "ack_p99_ms": quantile(self.sent.acks.iter().map(|ack| ack.took).collect(), 0.99).map(millis),
+            "lost": self.stored.lost,
+            "doubled": self.stored.doubled,
+            "rejected": self.sent.rejected,
+            "refused": self.sent.refused,
+            "file_system": self.disk.file_system,
+            "fdatasync_p50_ms": millis(self.disk.fdatasync_p50),
+        })
+    }
+}
+
+/// As committed, before any compaction.
+fn bytes_per_token(stored: &Stored) -> Option<f64> {
+    (stored.rows > 0).then(|| round(stored.bytes as f64 / stored.rows as f64, 2))
+}
+
+/// Time from an acknowledgement until as many rows as were acknowledged by then are visible, 95th percentile over
+/// requests.
+fn freshness_p95(acks: &[Ack], growth: &[(Duration, u64)]) -> Option<Duration> {
+    let mut acks = acks.to_vec();
+    acks.sort_by_key(|ack| ack.at);
+    let mut acknowledged = 0;
+    let mut visible = growth.iter().peekable();
+    let mut lags = Vec::new();
+    for ack in &acks {
+        acknowledged += ack.tokens;
+        while visible.next_if(|(_, rows)| *rows < acknowledged).is_some() {}
+        let (at, _) = visible.peek()?;
+        lags.push(at.saturating_sub(ack.at));
+    }
+    quantile(lags, 0.95)
+}
+
+/// Nearest rank.
+fn quantile(mut values: Vec<Duration>, q: f64) -> Option<Duration> {
+    values.sort_unstable();
+    let rank = (values.len() as f64 * q).ceil() as usize;
+    values.get(rank.saturating_sub(1)).copied()
+}
+
+fn millis(time: Duration) -> f64 {
+    round(time.as_secs_f64() * 1e3, 2)
+}
+
+fn round(value: f64, digits: i32) -> f64 {
+    let factor = 10f64.powi(digits);
+    (value * factor).round() / factor
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ack(at_ms: u64, tokens: u64) -> Ack {
+        Ack { at: Duration::from_millis(at_ms), took: Duration::ZERO, spans: tokens, tokens, first_call: 0, calls: 1 }
+    }
+
+    #[test]
+    fn freshness_is_the_wait_for_the_rows_acknowledged() {
+        let acks = [ack(200, 10), ack(100, 10)];
+        let growth = [(Duration::from_millis(900), 10), (Duration::from_millis(1_200), 25)];
+        // The first 10 rows waited 800 ms, the next 10 waited 1,000 ms.
+        assert_eq!(freshness_p95(&acks, &growth), Some(Duration::from_millis(1_000)));
+    }
+
+    #[test]
+    fn freshness_is_unknown_while_rows_are_missing() {
+        assert_eq!(freshness_p95(&[ack(0, 10)], &[(Duration::from_millis(5), 9)]), None);
+    }
+
+    #[test]
+    fn quantiles_are_by_nearest_rank() {
+        let values = (1..=100).map(Duration::from_millis).collect::<Vec<_>>();
+        assert_eq!(quantile(values.clone(), 0.95), Some(Duration::from_millis(95)));
+        assert_eq!(quantile(values, 0.5), Some(Duration::from_millis(50)));
+        assert_eq!(quantile(Vec::new(), 0.5), None);
+    }
+}

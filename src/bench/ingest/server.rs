@@ -1,0 +1,98 @@
+//! The collector under test: this very binary, in a process of its own, and what `/proc` says of it.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use service::error::{Error, Result};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+/// How long the collector may take to print its addresses, and to end when asked to.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running collector.
+pub(super) struct Server {
+    child: Child,
+    grpc: String,
+    // Kept so that the collector can go on printing.
+    _stdout: Lines<BufReader<ChildStdout>>,
+}
+
+impl Server {
+    /// Starts `tokenwatt collector` on free ports with journal and lake below `dir`.
+    pub(super) async fn start(dir: &Path) -> Result<Server> {
+        let program = std::env::current_exe().map_err(|error| Error::internal("find own binary").with_source(error))?;
+        let mut command = Command::new(program);
+        command.arg("collector").arg("--data").arg(dir.join("lake")).arg("--state").arg(dir.join("state"));
+        command.args(["--otlp-grpc", "127.0.0.1:0", "--otlp-http", "127.0.0.1:0"]);
+        command.stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().map_err(|error| Error::internal("start the collector").with_source(error))?;
+        let stdout = child.stdout.take().ok_or_else(|| Error::internal("the collector has no output"))?;
+        let mut lines = BufReader::new(stdout).lines();
+        let grpc = tokio::time::timeout(PATIENCE, grpc_address(&mut lines)).await;
+        let grpc = grpc.map_err(|_| Error::unavailable("the collector did not print its address"))??;
+        Ok(Server { child, grpc, _stdout: lines })
+    }
+
+    /// Its OTLP/gRPC address.
+    pub(super) fn grpc(&self) -> &str {
+        &self.grpc
+    }
+
+    /// CPU seconds it has used.
+    pub(super) fn cpu_seconds(&self) -> Result<f64> {
+        cpu_seconds(self.id()?)
+    }
+
+    /// The most resident memory it ever had, MiB.
+    pub(super) fn peak_rss_mb(&self) -> Result<f64> {
+        let status = read(&format!("/proc/{}/status", self.id()?))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|rest| rest.split_whitespace().next()).and_then(|kib| kib.parse::<f64>().ok());
+        kib.map(|kib| kib / 1024.0).ok_or_else(|| Error::internal("/proc does not tell the collector's memory"))
+    }
+
+    /// Asks it to end and waits until it has.
+    pub(super) async fn stop(mut self) -> Result<()> {
+        let pid = rustix::process::Pid::from_raw(self.id()? as i32).ok_or_else(|| Error::internal("no process id"))?;
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM)
+            .map_err(|error| Error::internal("stop the collector").with_source(error))?;
+        let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
+        let status = ended.map_err(|_| Error::internal("the collector did not end when asked to"))?;
+        let status = status.map_err(|error| Error::internal("wait for the collector").with_source(error))?;
+        if status.success() { Ok(()) } else { Err(Error::internal(format!("the collector ended with {status}"))) }
+    }
+
+    fn id(&self) -> Result<u32> {
+        self.child.id().ok_or_else(|| Error::internal("the collector has ended"))
+    }
+}
+
+async fn grpc_address(lines: &mut Lines<BufReader<ChildStdout>>) -> Result<String> {
+    loop {
+        let line = lines.next_line().await.map_err(|error| Error::internal("read output").with_source(error))?;
+        let line = line.ok_or_else(|| Error::internal("the collector ended before it was ready"))?;
+        if line.trim_start().starts_with("otlp/grpc")
+            && let Some(address) = line.split_whitespace().find(|word| word.starts_with("http://"))
+        {
+            return Ok(address.to_owned());
+        }
+    }
+}
+
+/// User and system time of a process, seconds (proc(5), `stat`, fields 14 and 15, in ticks of 1/100 s).
+pub(super) fn cpu_seconds(pid: u32) -> Result<f64> {
+    let stat = read(&format!("/proc/{pid}/stat"))?;
+    // The command may contain spaces; it ends with the last parenthesis.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok());
+    match (ticks(11), ticks(12)) {
+        (Some(user), Some(system)) => Ok((user + system) / 100.0),
+        _ => Err(Error::internal(format!("/proc/{pid}/stat has no CPU times"))),
+    }
+}
+
+fn read(path: &str) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|error| Error::internal(format!("read {path}")).with_source(error))
+}

@@ -1,0 +1,216 @@
+//! What became of the load: when it could be seen in the Delta log, and whether each token is there once.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::array::{Array, Int64Array, RecordBatch, StringArray};
+use lake::{Lake, Snapshot};
+use parking_lot::Mutex;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use service::error::{Error, Result};
+use telemetry::table;
+
+use super::body::{CALL_TOKENS, call_of};
+use super::load::Sent;
+
+/// How often the log is looked at; the error of the freshness figure.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Token rows that a reader could see, over time.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// (since the start of the load, rows visible), whenever the rows had grown.
+    pub(super) growth: Vec<(Duration, u64)>,
+    /// Since the start of the load until all acknowledged rows were visible; unknown if they never were.
+    pub(super) complete: Option<Duration>,
+}
+
+/// Watches the tokens table like any reader does.
+pub(super) struct Watch {
+    lake: Lake,
+    growth: Arc<Mutex<Vec<(Instant, u64)>>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Watch {
+    /// Starts to look at the lake below `dir`.
+    pub(super) async fn start(dir: &Path) -> Result<Watch> {
+        let lake = open(dir).await?;
+        let growth: Arc<Mutex<Vec<(Instant, u64)>>> = Arc::default();
+        let task = tokio::spawn(follow(lake.clone(), growth.clone()));
+        Ok(Watch { lake, growth, task })
+    }
+
+    /// Waits until `rows` token rows are visible, or patience ends.
+    pub(super) async fn until_rows(self, rows: u64, start: Instant, patience: Duration) -> Result<Seen> {
+        let deadline = Instant::now() + patience;
+        let mut complete = None;
+        while complete.is_none() && Instant::now() < deadline {
+            if visible(&self.lake).await? >= rows {
+                complete = Some(start.elapsed());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        self.task.abort();
+        let growth = self.growth.lock().iter().map(|(at, rows)| (*at - start, *rows)).collect();
+        Ok(Seen { growth, complete })
+    }
+}
+
+async fn follow(lake: Lake, growth: Arc<Mutex<Vec<(Instant, u64)>>>) {
+    let mut last = 0;
+    loop {
+        // An unreadable log is told by `until_rows`, which reads it too.
+        if let Ok(rows) = visible(&lake).await
+            && rows > last
+        {
+            last = rows;
+            growth.lock().push((Instant::now(), rows));
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+async fn open(dir: &Path) -> Result<Lake> {
+    let url = dir.join("lake").display().to_string();
+    Lake::open(&url, &service::Deps::system()).await
+}
+
+async fn visible(lake: &Lake) -> Result<u64> {
+    let snapshot = lake.snapshot(table::TOKENS.name, None).await?;
+    snapshot.rows().ok_or_else(|| Error::new(service::error::Kind::Corrupt, "a file of tokens has no row count"))
+}
+
+/// What the tables hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Stored {
+    /// Token rows.
+    pub(super) rows: u64,
+    /// Bytes of their files.
+    pub(super) bytes: u64,
+    /// Files of tokens.
+    pub(super) files: u64,
+    /// Acknowledged tokens that are not there.
+    pub(super) lost: u64,
+    /// Token rows beyond the first of the same token.
+    pub(super) doubled: u64,
+}
+
+/// Reads every token row back and compares with what was acknowledged.
+pub(super) async fn stored(dir: &Path, sent: &Sent) -> Result<Stored> {
+    let lake = open(dir).await?;
+    let snapshot = lake.snapshot(table::TOKENS.name, None).await?;
+    let root = dir.join("lake");
+    let calls = sent.acks.iter().map(|ack| ack.first_call + ack.calls).max().unwrap_or(0);
+    let read = tokio::task::spawn_blocking(move || Ledger::read(&snapshot, &root, calls)).await;
+    let ledger = read.map_err(|error| Error::internal("reading back broke").with_source(error))??;
+    Ok(ledger.compare(sent))
+}
+
+/// One bit per token of every call.
+struct Ledger {
+    calls: Vec<u128>,
+    stored: Stored,
+}
+
+impl Ledger {
+    fn read(snapshot: &Snapshot, root: &Path, calls: u64) -> Result<Ledger> {
+        let mut ledger = Ledger { calls: vec![0; calls as usize], stored: Stored::default() };
+        for file in &snapshot.files {
+            ledger.stored.bytes += file.size;
+            ledger.stored.files += 1;
+            ledger.file(&root.join(&file.path))?;
+        }
+        Ok(ledger)
+    }
+
+    fn file(&mut self, path: &Path) -> Result<()> {
+        let unreadable = |error: Box<dyn std::error::Error + Send + Sync>| {
+            Error::new(service::error::Kind::Corrupt, format!("read {}", path.display())).with_source(error)
+        };
+        let file = std::fs::File::open(path).map_err(|error| unreadable(error.into()))?;
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| unreadable(error.into()))?;
+        let mask = ProjectionMask::columns(builder.parquet_schema(), ["trace_id", "index"]);
+        let reader = builder.with_projection(mask).build().map_err(|error| unreadable(error.into()))?;
+        for batch in reader {
+            self.batch(&batch.map_err(|error| unreadable(error.into()))?)?;
+        }
+        Ok(())
+    }
+
+    fn batch(&mut self, batch: &RecordBatch) -> Result<()> {
+        let wrong = || Error::new(service::error::Kind::Corrupt, "tokens lacks trace_id or index");
+        let traces = batch.column_by_name("trace_id").and_then(|column| column.as_any().downcast_ref::<StringArray>());
+        let indexes = batch.column_by_name("index").and_then(|column| column.as_any().downcast_ref::<Int64Array>());
+        let (traces, indexes) = (traces.ok_or_else(wrong)?, indexes.ok_or_else(wrong)?);
+        for row in 0..batch.num_rows() {
+            self.mark(traces.value(row), indexes.value(row));
+        }
+        Ok(())
+    }
+
+    fn mark(&mut self, trace: &str, index: i64) {
+        self.stored.rows += 1;
+        let call = call_of(trace).and_then(|call| usize::try_from(call).ok());
+        // A token of a call that never was counts as doubled: it should not be there.
+        let Some(bits) = call.and_then(|call| self.calls.get_mut(call)) else {
+            self.stored.doubled += 1;
+            return;
+        };
+        let bit = 1u128 << index.clamp(0, 127);
+        if *bits & bit != 0 {
+            self.stored.doubled += 1;
+        }
+        *bits |= bit;
+    }
+
+    fn compare(mut self, sent: &Sent) -> Stored {
+        for ack in &sent.acks {
+            let mut left = ack.tokens;
+            for call in ack.first_call..ack.first_call + ack.calls {
+                let expected = left.min(CALL_TOKENS as u64);
+                left -= expected;
+                let present = u64::from(self.calls[call as usize].count_ones());
+                self.stored.lost += expected.saturating_sub(present);
+            }
+        }
+        self.stored
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::load::Ack;
+    use super::*;
+
+    fn sent() -> Sent {
+        let ack = Ack { at: Duration::ZERO, took: Duration::ZERO, spans: 4, tokens: 3, first_call: 0, calls: 1 };
+        Sent { acks: vec![ack], ..Sent::default() }
+    }
+
+    fn trace(call: u64) -> String {
+        format!("{:016x}{:016x}", call.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15), 0)
+    }
+
+    #[test]
+    fn a_missing_and_a_double_token_are_told_apart() {
+        let mut ledger = Ledger { calls: vec![0], stored: Stored::default() };
+        for index in [0, 1, 1] {
+            ledger.mark(&trace(0), index);
+        }
+        assert_eq!(ledger.compare(&sent()), Stored { rows: 3, lost: 1, doubled: 1, ..Stored::default() });
+    }
+
+    #[test]
+    fn a_token_of_an_unknown_call_does_not_hide_a_loss() {
+        let mut ledger = Ledger { calls: vec![0], stored: Stored::default() };
+        for (call, index) in [(0, 0), (0, 1), (7, 2)] {
+            ledger.mark(&trace(call), index);
+        }
+        assert_eq!(ledger.compare(&sent()), Stored { rows: 3, lost: 1, doubled: 1, ..Stored::default() });
+    }
+}

@@ -1,0 +1,15 @@
+//! End-to-end tests: the real binary, real clients, real peers, and a real end by `kill -9`.
+
+mod otlp;
+mod sender;
+mod world;
+
+mod crash;
+mod dialects;
+mod readers;
+mod s3;
+mod hostile;
+mod chat;
+mod fleet;
+mod deploy;
+mod documents;

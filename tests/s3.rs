@@ -1,0 +1,102 @@
+//! The lake on S3: an endpoint that checks signatures and honours If-None-Match, in this process.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use s3s::auth::SimpleAuth;
+use s3s::service::S3ServiceBuilder;
+use s3s_fs::FileSystem;
+use tokio::net::TcpListener;
+
+use crate::otlp::CALL_TOKENS;
+use crate::sender::Sender;
+use crate::world::{Server, World, client};
+
+const BUCKET: &str = "fleet";
+const ACCESS_KEY: &str = "TESTKEY";
+const SECRET_KEY: &str = "test-secret";
+
+/// Serves `root` as S3 on a free port until the runtime ends.
+async fn serve(root: &Path) -> SocketAddr {
+    std::fs::create_dir_all(root.join(BUCKET)).expect("create the bucket");
+    let mut service = S3ServiceBuilder::new(FileSystem::new(root).expect("open the root"));
+    service.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
+    let service = service.build();
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
+    let address = listener.local_addr().expect("address");
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            let service = service.clone();
+            tokio::spawn(async move {
+                let http = Builder::new(TokioExecutor::new());
+                // A client that hangs up is no fault of the endpoint.
+                let _ = http.serve_connection(TokioIo::new(socket), service).await;
+            });
+        }
+    });
+    address
+}
+
+fn environment(address: SocketAddr, secret: &str) -> Vec<(&'static str, String)> {
+    vec![
+        ("AWS_ACCESS_KEY_ID", ACCESS_KEY.to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", secret.to_owned()),
+        ("AWS_REGION", "us-east-1".to_owned()),
+        ("AWS_ENDPOINT_URL", format!("http://{address}")),
+        ("AWS_ALLOW_HTTP", "true".to_owned()),
+    ]
+}
+
+fn up(world: &World, environment: &[(&str, String)]) -> Server {
+    let mut command = world.up_command(&["--data", &format!("s3://{BUCKET}/prod")]);
+    Server::start(command.envs(environment.iter().map(|(name, value)| (*name, value.as_str()))))
+}
+
+/// The end-to-end run on S3: send, read, kill, restart, read with other engines; nothing is lost or doubled.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lake_lives_on_s3_with_signatures() {
+    let world = World::new();
+    let address = serve(&world.path().join("s3")).await;
+    let environment = environment(address, SECRET_KEY);
+    let mut sender = Sender::new(1);
+
+    let server = up(&world, &environment);
+    sender.send(server.otlp_grpc(), 20).await.expect("send");
+    server.kill();
+
+    let server = up(&world, &environment);
+    sender.send(server.otlp_grpc(), 20).await.expect("send after the kill");
+    let calls = sender.acknowledged() as i64;
+    server.until_at_least("SELECT count(*) FROM requests", calls).await;
+    server.until_at_least("SELECT count(*) FROM spans WHERE service = 'load'", 2 * calls).await;
+    let tokens = "SELECT count(*), count(DISTINCT trace_id || request_span_id || '-' || index) FROM tokens";
+    server.until_at_least("SELECT count(*) FROM tokens", calls * CALL_TOKENS as i64).await;
+    assert_eq!(server.numbers(tokens).await, [calls * CALL_TOKENS as i64; 2]);
+    let stored = world.path().join("s3").join(BUCKET).join("prod/tokens/_delta_log");
+    assert!(stored.is_dir(), "the log of tokens is in the bucket");
+
+    let endpoint = server.otlp_grpc().to_owned();
+    let load = tokio::spawn(async move { while sender.send(&endpoint, 10).await.is_ok() {} });
+    let http = server.http().to_owned();
+    let read = tokio::task::spawn_blocking(move || {
+        let environment: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        client("readers.py", &[&format!("s3://{BUCKET}/prod"), &http, "1"], &environment)
+    });
+    read.await.expect("Polars agrees");
+    load.abort();
+}
+
+/// The endpoint does check: with another secret nothing starts, and the message says why.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_secret_is_told_at_start() {
+    let world = World::new();
+    let address = serve(&world.path().join("s3")).await;
+    let mut command = world.up_command(&["--data", &format!("s3://{BUCKET}/prod")]);
+    command.envs(environment(address, "another secret").iter().map(|(name, value)| (*name, value.as_str())));
+    let output = tokio::task::spawn_blocking(move || crate::world::finish(&mut command)).await.expect("run");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "it started: {stderr}");
+    assert!(stderr.contains("s3://"), "the message names the place: {stderr}");
+}
