@@ -37,6 +37,13 @@ impl Deps {
         Self::new(clock::system())
     }
 
+    /// Parts for one more service in this process, with health and metrics of its own: several nodes in one
+    /// process answer `/readyz` and `/metrics` each for itself.
+    #[must_use]
+    pub fn sibling(&self) -> Self {
+        Self { health: self.health.sibling(), metrics: Registry::new(), ..self.clone() }
+    }
+
     /// Routes every role serves on its HTTP port: `/healthz`, `/readyz` and `/metrics`.
     ///
     /// The query service has a `/metrics` of its own (fleet series before these); it merges [`Health::router`] only.

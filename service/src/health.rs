@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -13,13 +14,8 @@ use serde_json::{Value, json};
 /// The health of a process, made of its components. Clones share it.
 #[derive(Clone, Default)]
 pub struct Health {
-    shared: Arc<Mutex<Inner>>,
-}
-
-#[derive(Default)]
-struct Inner {
-    components: BTreeMap<String, Condition>,
-    draining: bool,
+    components: Arc<Mutex<BTreeMap<String, Condition>>>,
+    draining: Arc<AtomicBool>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -43,29 +39,35 @@ impl Health {
         Self::default()
     }
 
+    /// The health of another service in the same process: components of its own, ending together with this one.
+    #[must_use]
+    pub fn sibling(&self) -> Self {
+        Self { components: Arc::default(), draining: Arc::clone(&self.draining) }
+    }
+
     /// The component called `name`; it is starting until it says otherwise.
     pub fn component(&self, name: impl Into<String>) -> Component {
         let name = name.into();
-        self.shared.lock().components.entry(name.clone()).or_insert(Condition::Starting);
+        self.components.lock().entry(name.clone()).or_insert(Condition::Starting);
         Component { name, health: self.clone() }
     }
 
     /// The process is about to end: no longer ready, still alive.
     pub fn drain(&self) {
-        self.shared.lock().draining = true;
+        self.draining.store(true, Ordering::Relaxed);
     }
 
     /// No component has failed.
     #[must_use]
     pub fn alive(&self) -> bool {
-        !self.shared.lock().components.values().any(|state| matches!(state, Condition::Failed(_)))
+        !self.components.lock().values().any(|state| matches!(state, Condition::Failed(_)))
     }
 
     /// All components are ready and the process is not ending.
     #[must_use]
     pub fn ready(&self) -> bool {
-        let inner = self.shared.lock();
-        !inner.draining && inner.components.values().all(|state| *state == Condition::Ready)
+        !self.draining.load(Ordering::Relaxed)
+            && self.components.lock().values().all(|condition| *condition == Condition::Ready)
     }
 
     /// Routes `/healthz` and `/readyz`: 200 or 503, with the state of every component as JSON.
@@ -74,14 +76,13 @@ impl Health {
     }
 
     fn report(&self) -> Value {
-        let inner = self.shared.lock();
         let components: serde_json::Map<String, Value> =
-            inner.components.iter().map(|(name, state)| (name.clone(), state.text().into())).collect();
-        json!({"draining": inner.draining, "components": components})
+            self.components.lock().iter().map(|(name, condition)| (name.clone(), condition.text().into())).collect();
+        json!({"draining": self.draining.load(Ordering::Relaxed), "components": components})
     }
 
     fn set(&self, name: &str, state: Condition) {
-        self.shared.lock().components.insert(name.to_owned(), state);
+        self.components.lock().insert(name.to_owned(), state);
     }
 }
 
@@ -148,7 +149,9 @@ mod tests {
         assert_eq!((status(&health, "/healthz").await, status(&health, "/readyz").await), (200, 200));
         health.drain();
         assert_eq!((status(&health, "/healthz").await, status(&health, "/readyz").await), (200, 503));
+        assert!(!health.sibling().ready());
         collector.failed("disk full");
         assert_eq!((status(&health, "/healthz").await, status(&health, "/readyz").await), (503, 503));
+        assert!(health.sibling().alive());
     }
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
+use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -49,6 +50,12 @@ fn bind_error(addr: SocketAddr, error: io::Error) -> Error {
 /// `Internal` when the listener breaks; `Cancelled` never: connections cut at the end are logged.
 pub async fn serve_http(listener: TcpListener, router: Router, stop: CancellationToken) -> Result<()> {
     let addr = listener.local_addr().ok();
+    // Without this the kernel may hold back a token until the one before it was acknowledged.
+    let listener = listener.tap_io(|stream| {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "connection without TCP_NODELAY");
+        }
+    });
     let server = axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned());
     let overdue = async {
         stop.cancelled().await;

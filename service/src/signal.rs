@@ -1,22 +1,37 @@
 //! Signals of the operating system that end the process.
 
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
 use crate::error::{Error, Result};
 
-/// Waits for Ctrl-C or SIGTERM and returns its name.
-///
-/// # Errors
-/// `Internal` when the process cannot listen for signals.
-///
-/// # Cancel safety
-/// Cancel safe; a signal that arrives between two calls of this function is not kept.
-pub async fn stop() -> Result<&'static str> {
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
-        .map_err(|error| Error::internal("listen for SIGTERM").with_source(error))?;
-    tokio::select! {
-        interrupt = tokio::signal::ctrl_c() => {
-            interrupt.map_err(|error| Error::internal("listen for Ctrl-C").with_source(error))?;
-            Ok("SIGINT")
+/// Ctrl-C and SIGTERM, heard from the moment of [`Stop::listen`] on; none between two waits is lost.
+pub struct Stop {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Stop {
+    /// Starts to listen; from now on the signals no longer end the process by themselves.
+    ///
+    /// # Errors
+    /// `Internal` when the process cannot listen for signals.
+    pub fn listen() -> Result<Self> {
+        let listen =
+            |kind, name| signal(kind).map_err(|error| Error::internal(format!("listen for {name}")).with_source(error));
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt(), "SIGINT")?,
+            terminate: listen(SignalKind::terminate(), "SIGTERM")?,
+        })
+    }
+
+    /// Waits for the next signal and returns its name.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: a signal that arrives meanwhile is returned by the next call.
+    pub async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => "SIGTERM",
         }
-        _ = terminate.recv() => Ok("SIGTERM"),
     }
 }
