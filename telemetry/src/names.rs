@@ -88,6 +88,8 @@ names! {
     ITL_MAX = "tokenwatt.itl_max", "s", "longest gap between two tokens of the call";
     SIMULATED = "tokenwatt.simulated", "string", "how a simulated node was calibrated and how far it errs";
     ERROR_TYPE = "error.type", "string", "what failed";
+    OUTPUT_TOKENS_SOURCE = "tokenwatt.output_tokens_source", "string", "usage: the node said so; chunks: content chunks counted at the gateway";
+    GATEWAY_ATTEMPTS = "tokenwatt.gateway.attempts", "int", "nodes that the call was sent to";
 }
 
 names! {

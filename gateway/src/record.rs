@@ -1,0 +1,212 @@
+//! Tells the collector about every call: one span, built by hand and sent by the OTLP exporter itself.
+//!
+//! ```text
+//! Ending ─try_send─► queue ─► Recording: batch ─► spans ─► exporter (one per region) ─► collector
+//! ```
+
+mod span;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use opentelemetry_otlp::{SpanExporter, WithExportConfig};
+use opentelemetry_sdk::trace::SpanExporter as _;
+use service::channel::{Receiver, Sender, bounded};
+use service::metrics::Counter;
+use service::shutdown::{Hold, Stage};
+use service::{Deps, Error, Result};
+use tokio_util::sync::CancellationToken;
+
+use crate::accept::{Asked, Call};
+use crate::config::{Config, Identity};
+use crate::nodes::Node;
+use crate::observe::Seen;
+use crate::trace::Place;
+
+/// Most records of one request to the collector.
+const BATCH: usize = 512;
+/// How long a record waits for others to be sent with it.
+const LINGER: Duration = Duration::from_millis(200);
+/// How long the collector may take for one request.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Between two tries of a request that failed.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
+/// Tries left for a request once the process is ending.
+const LAST_TRIES: u32 = 3;
+
+/// A call as it is recorded.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    pub(crate) place: Option<Place>,
+    pub(crate) started_ns: i64,
+    pub(crate) e2e: Duration,
+    pub(crate) operation: &'static str,
+    pub(crate) asked: Asked,
+    pub(crate) tenant: Option<Arc<str>>,
+    /// Address and region of the node that had the call last.
+    pub(crate) node: Option<(String, String)>,
+    /// Nodes that the call was sent to.
+    pub(crate) attempts: u32,
+    /// HTTP status that the client got; 0 while there is none.
+    pub(crate) status: u16,
+    pub(crate) error: Option<&'static str>,
+    pub(crate) seen: Seen,
+}
+
+impl Record {
+    pub(crate) fn new(call: &Call, asked: Asked, operation: &'static str, started_ns: i64) -> Self {
+        Self {
+            place: Some(call.place),
+            started_ns,
+            operation,
+            asked,
+            tenant: call.tenant.clone(),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn dispatched(&mut self, node: &Node) {
+        self.node = Some((node.url.clone(), node.region.clone()));
+        self.attempts += 1;
+    }
+}
+
+/// Takes records from calls.
+pub(crate) struct Recorder {
+    queue: Sender<Record>,
+    lost: Counter,
+}
+
+/// Sends records, as a task of its own.
+pub(crate) struct Recording {
+    queue: Receiver<Record>,
+    exporters: BTreeMap<String, SpanExporter>,
+    identity: Identity,
+    endpoint: String,
+    sent: Counter,
+    lost: Counter,
+    stop: CancellationToken,
+}
+
+/// The two ends of the recorder.
+pub(crate) fn new(config: &Config, deps: &Deps) -> (Recorder, Recording) {
+    let (sender, receiver) = bounded("gateway.records", config.records_max);
+    deps.metrics.queue(&sender);
+    let sent = deps.metrics.counter("tokenwatt_gateway_records_sent", "Records the collector acknowledged.", &[]);
+    let lost = deps.metrics.counter("tokenwatt_gateway_records_lost", "Records given up.", &[]);
+    let recorder = Recorder { queue: sender, lost: lost.clone() };
+    let mut identity = config.identity.clone();
+    identity.instance.get_or_insert_with(|| format!("gateway-{:08x}", rand::random::<u32>()));
+    let recording = Recording {
+        queue: receiver,
+        exporters: BTreeMap::new(),
+        identity,
+        endpoint: config.otlp_endpoint.clone(),
+        sent,
+        lost,
+        stop: deps.shutdown.token(Stage::Recorders),
+    };
+    (recorder, recording)
+}
+
+impl Recorder {
+    /// Hands a finished call over; never waits.
+    pub(crate) fn send(&self, record: Record) {
+        if self.queue.try_send(record).is_err() {
+            self.lost.inc();
+        }
+    }
+}
+
+impl Recording {
+    /// Runs until the recorders' stage of shutdown, then sends what is left.
+    pub(crate) fn spawn(self, deps: &Deps) {
+        let hold = deps.shutdown.hold(Stage::Recorders, "gateway.records");
+        deps.tasks.spawn("gateway.record", self.run(hold));
+    }
+
+    async fn run(mut self, _hold: Hold) -> Result<()> {
+        let stop = self.stop.clone();
+        let mut batch = Vec::new();
+        loop {
+            // Both are cancel safe: a record is either in the queue or in the batch.
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                received = self.queue.recv_many(&mut batch, BATCH) => if received == 0 { break },
+            }
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(LINGER) => {}
+            }
+            self.send(&mut batch).await?;
+        }
+        self.queue.close();
+        self.send(&mut batch).await
+    }
+
+    /// Sends the batch and all that waits behind it.
+    async fn send(&mut self, batch: &mut Vec<Record>) -> Result<()> {
+        loop {
+            while batch.len() < BATCH
+                && let Ok(record) = self.queue.try_recv()
+            {
+                batch.push(record);
+            }
+            if batch.is_empty() {
+                return Ok(());
+            }
+            let mut regions: BTreeMap<String, Vec<Record>> = BTreeMap::new();
+            for record in batch.drain(..) {
+                let region = record.node.as_ref().map(|(_, region)| region.clone());
+                let region = region.or_else(|| self.identity.region.clone()).unwrap_or_default();
+                regions.entry(region).or_default().push(record);
+            }
+            for (region, records) in regions {
+                self.export(region, &records).await?;
+            }
+        }
+    }
+
+    /// Sends records of one region until they are acknowledged. While the collector is away later records wait in the queue
+    /// and, when it is full, are lost and counted.
+    async fn export(&mut self, region: String, records: &[Record]) -> Result<()> {
+        let spans: Vec<_> = records.iter().filter_map(span::of).collect();
+        let count = spans.len() as u64;
+        let mut left = LAST_TRIES;
+        loop {
+            let exporter = self.exporter(&region)?;
+            let Err(error) = exporter.export(spans.clone()).await else {
+                self.sent.add(count);
+                return Ok(());
+            };
+            tracing::warn!(endpoint = self.endpoint, error = %error, "collector does not take records");
+            if self.stop.is_cancelled() {
+                left -= 1;
+                if left == 0 {
+                    self.lost.add(count);
+                    return Ok(());
+                }
+            }
+            tokio::time::sleep(RETRY_EVERY).await;
+        }
+    }
+
+    /// The exporter whose resource names `region`.
+    fn exporter(&mut self, region: &str) -> Result<&SpanExporter> {
+        if !self.exporters.contains_key(region) {
+            let built = SpanExporter::builder()
+                .with_tonic()
+                .with_endpoint(self.endpoint.clone())
+                .with_timeout(EXPORT_TIMEOUT)
+                .build();
+            let mut exporter = built.map_err(|error| {
+                Error::invalid(format!("gateway.otlp_endpoint `{}` cannot be used", self.endpoint)).with_source(error)
+            })?;
+            exporter.set_resource(&span::resource(&self.identity, region));
+            self.exporters.insert(region.to_owned(), exporter);
+        }
+        self.exporters.get(region).ok_or_else(|| Error::internal("exporter is missing"))
+    }
+}

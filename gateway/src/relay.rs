@@ -1,0 +1,172 @@
+//! Relays a node's answer to the client as it comes, and ends the call's record when the last byte is through or the client is
+//! gone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::{StatusCode, header};
+use axum::response::Response;
+use futures::stream::{self, BoxStream};
+use futures::{Stream, StreamExt};
+
+use crate::Gateway;
+use crate::accept::count;
+use crate::fault::Fault;
+use crate::forward::{Answer, answer_headers};
+use crate::nodes::Outstanding;
+use crate::observe::Observer;
+use crate::record::Record;
+
+/// Ends a call's record exactly once: with the outcome it was told, or as given up by the client.
+pub(crate) struct Ending {
+    gateway: Arc<Gateway>,
+    record: Option<Record>,
+    arrived: Duration,
+    observer: Observer,
+}
+
+/// An answer on its way. Dropping it, at the end or before, takes the call off the node's count and ends its record.
+struct Relay {
+    upstream: BoxStream<'static, reqwest::Result<Bytes>>,
+    idle_timeout: Duration,
+    /// Whether the answer is a stream of events, in which an error can still be said.
+    events: bool,
+    ending: Option<Ending>,
+    _outstanding: Outstanding,
+}
+
+/// The response to the client: the node's status and headers, its body as it comes.
+pub(crate) fn respond(gateway: &Arc<Gateway>, answer: Answer, ending: Option<Ending>) -> Response {
+    let Answer { response, outstanding } = answer;
+    let status = response.status();
+    let headers = answer_headers(response.headers());
+    let kind = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let events = kind.is_some_and(|kind| kind.starts_with("text/event-stream"));
+    let mut ending = ending;
+    match &mut ending {
+        Some(ending) => ending.answered(status, events),
+        None => count(gateway, status.as_u16(), "relayed"),
+    }
+    let relay = Relay {
+        upstream: response.bytes_stream().boxed(),
+        idle_timeout: gateway.config.idle_timeout,
+        events,
+        ending,
+        _outstanding: outstanding,
+    };
+    let mut response = Response::new(Body::from_stream(relay.stream()));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+impl Relay {
+    fn stream(self) -> impl Stream<Item = Result<Bytes, std::io::Error>> {
+        stream::unfold(Some(self), |relay| async move {
+            let mut relay = relay?;
+            match tokio::time::timeout(relay.idle_timeout, relay.upstream.next()).await {
+                Ok(Some(Ok(bytes))) => {
+                    if let Some(ending) = &mut relay.ending {
+                        ending.saw(&bytes);
+                    }
+                    Some((Ok(bytes), Some(relay)))
+                }
+                Ok(None) => {
+                    relay.end(Outcome::Complete);
+                    None
+                }
+                Ok(Some(Err(_))) => relay.broken(Fault::Unreachable),
+                Err(_) => relay.broken(Fault::Timeout),
+            }
+        })
+    }
+
+    /// The node failed within the answer. The client is told in the stream, which then ends without `[DONE]`; where that is
+    /// not possible its connection is cut, so that half an answer is never taken for a whole one.
+    fn broken(mut self, fault: Fault) -> Option<(Result<Bytes, std::io::Error>, Option<Self>)> {
+        self.end(Outcome::Broken(fault));
+        if self.events {
+            Some((Ok(Bytes::from(fault.frame())), None))
+        } else {
+            Some((Err(std::io::Error::other(fault.code())), None))
+        }
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        if let Some(ending) = self.ending.take() {
+            ending.end(outcome);
+        }
+    }
+}
+
+/// How an answer ended.
+#[derive(Clone, Copy)]
+enum Outcome {
+    Complete,
+    Broken(Fault),
+    ClientGone,
+}
+
+impl Ending {
+    pub(crate) fn new(gateway: Arc<Gateway>, record: Record, arrived: Duration) -> Self {
+        Self { gateway, record: Some(record), arrived, observer: Observer::default() }
+    }
+
+    /// The record, to note what is learnt on the way.
+    pub(crate) fn record_mut(&mut self) -> &mut Record {
+        // The record leaves only with `self`, in `finish`; the spare one is never sent.
+        self.record.get_or_insert_with(Record::default)
+    }
+
+    /// The gateway could not get an answer.
+    pub(crate) fn refuse(mut self, fault: Fault) {
+        let record = self.record_mut();
+        record.status = fault.status().as_u16();
+        record.error = Some(fault.code());
+        self.finish();
+    }
+
+    fn answered(&mut self, status: StatusCode, events: bool) {
+        self.observer = if events { Observer::events() } else { Observer::whole() };
+        self.record_mut().status = status.as_u16();
+    }
+
+    fn saw(&mut self, bytes: &Bytes) {
+        let since_arrival = self.gateway.clock.monotonic().saturating_sub(self.arrived);
+        self.observer.see(bytes, since_arrival);
+    }
+
+    fn end(mut self, outcome: Outcome) {
+        self.conclude(outcome);
+        self.finish();
+    }
+
+    fn conclude(&mut self, outcome: Outcome) {
+        let seen = std::mem::take(&mut self.observer).finish();
+        let record = self.record_mut();
+        record.seen = seen;
+        record.error = match outcome {
+            Outcome::Broken(fault) => Some(fault.code()),
+            Outcome::ClientGone => Some("client_disconnected"),
+            Outcome::Complete if record.status >= 400 => Some("node_error"),
+            Outcome::Complete => None,
+        };
+    }
+
+    fn finish(&mut self) {
+        let Some(mut record) = self.record.take() else { return };
+        record.e2e = self.gateway.clock.monotonic().saturating_sub(self.arrived);
+        count(&self.gateway, record.status, record.error.unwrap_or("relayed"));
+        self.gateway.recorder.send(record);
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if self.record.is_some() {
+            self.conclude(Outcome::ClientGone);
+            self.finish();
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! The forward pass of a Llama-family model over a flat batch of tokens.
+//!
+//! Tokens of several sequences, prompts and single decode steps alike, go through one pass: the matrix products see all rows
+//! at once (this is where batching pays), attention looks at each row's own sequence. A row's result does not depend on
+//! which other rows were in the batch.
+
+use super::gguf::{Fault, Gguf, Shape};
+use super::kv::Kv;
+use super::matrix::Matrix;
+use super::vector::{add, dot, normalize, rotate, silu_times, softmax};
+
+/// One token to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// Vocabulary id.
+    pub(crate) token: u32,
+    /// Which of the caches given to [`Llama::forward`] is its sequence. Rows of one sequence stand in text order.
+    pub(crate) sequence: usize,
+    /// Whether the logits after this token are wanted.
+    pub(crate) sample: bool,
+}
+
+/// A loaded model.
+pub(crate) struct Llama {
+    shape: Shape,
+    embedding: Matrix,
+    layers: Vec<Layer>,
+    norm: Vec<f32>,
+    /// Absent when the embedding also is the output head.
+    head: Option<Matrix>,
+    /// Rotation speed of each pair of a head, radians per position.
+    frequencies: Vec<f32>,
+}
+
+struct Layer {
+    attention_norm: Vec<f32>,
+    /// Query, key and value rows, stacked.
+    qkv: Matrix,
+    output: Matrix,
+    feed_norm: Vec<f32>,
+    /// Gate and up rows, stacked.
+    gate_up: Matrix,
+    down: Matrix,
+}
+
+impl Llama {
+    /// Reads the weights. Takes about a second for 135 M parameters.
+    pub(crate) fn load(file: &mut Gguf) -> Result<Self, Fault> {
+        let shape = file.shape()?;
+        let embedding = matrix(file, &["token_embd.weight"], shape.hidden)?;
+        let head = if file.has("output.weight") {
+            Some(matrix(file, &["output.weight"], shape.hidden)?)
+        } else {
+            None
+        };
+        let mut layers = Vec::with_capacity(shape.layers);
+        for index in 0..shape.layers {
+            layers.push(Layer::load(file, &shape, index)?);
+        }
+        let norm = file.vector("output_norm.weight", shape.hidden)?;
+        let half = shape.head_dim / 2;
+        let frequencies = (0..half)
+            .map(|pair| shape.rope_base.powf(-(pair as f32) / half as f32))
+            .collect();
+        Ok(Self { shape, embedding, layers, norm, head, frequencies })
+    }
+
+    pub(crate) fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Tokens in the vocabulary; row ids must be smaller.
+    pub(crate) fn vocabulary(&self) -> usize {
+        self.embedding.rows()
+    }
+
+    /// Runs `rows`, appends their keys and values to `caches`, and gives the logits of the rows that sample, in order.
+    pub(crate) fn forward(&self, rows: &[Row], caches: &mut [&mut Kv]) -> candle_core::Result<Vec<Vec<f32>>> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let positions = positions(rows, caches);
+        let ids: Vec<u32> = rows.iter().map(|row| row.token).collect();
+        let mut stream = self.embedding.lookup(&ids)?;
+        for (index, layer) in self.layers.iter().enumerate() {
+            let normed = self.normed(&stream, &layer.attention_norm, layer.qkv.stride());
+            let mut qkv = layer.qkv.apply(normed, rows.len())?;
+            self.remember(index, rows, &positions, &mut qkv, caches);
+            let mixed = self.attend(index, rows, &positions, &qkv, caches, layer.output.stride());
+            add(&mut stream, &layer.output.apply(mixed, rows.len())?);
+            let normed = self.normed(&stream, &layer.feed_norm, layer.gate_up.stride());
+            let gated = self.gated(&layer.gate_up.apply(normed, rows.len())?, layer.down.stride());
+            add(&mut stream, &layer.down.apply(gated, rows.len())?);
+        }
+        self.logits(rows, &stream)
+    }
+
+    /// RMS-normalised rows, laid out with `stride` floats each and zeros behind.
+    fn normed(&self, stream: &[f32], weights: &[f32], stride: usize) -> Vec<f32> {
+        let hidden = self.shape.hidden;
+        let count = stream.len() / hidden;
+        let mut out = vec![0.0; count * stride];
+        for (row, target) in stream.chunks_exact(hidden).zip(out.chunks_exact_mut(stride)) {
+            normalize(row, weights, self.shape.norm_epsilon, &mut target[..hidden]);
+        }
+        out
+    }
+
+    /// Rotates queries and keys to their positions and stores keys and values.
+    fn remember(&self, layer: usize, rows: &[Row], positions: &[usize], qkv: &mut [f32], caches: &mut [&mut Kv]) {
+        let (queries, keys) = (self.shape.heads * self.shape.head_dim, self.shape.kv_heads * self.shape.head_dim);
+        for ((row, position), all) in rows.iter().zip(positions).zip(qkv.chunks_exact_mut(queries + 2 * keys)) {
+            rotate(&mut all[..queries + keys], *position, &self.frequencies);
+            let (key, value) = all[queries..].split_at(keys);
+            caches[row.sequence].push(layer, key, value);
+        }
+    }
+
+    /// Each row looks back over its own sequence up to itself; the heads' results stand side by side.
+    fn attend(
+        &self,
+        layer: usize,
+        rows: &[Row],
+        positions: &[usize],
+        qkv: &[f32],
+        caches: &[&mut Kv],
+        stride: usize,
+    ) -> Vec<f32> {
+        let (size, kv_heads) = (self.shape.head_dim, self.shape.kv_heads);
+        let group = self.shape.heads / kv_heads;
+        let scale = 1.0 / (size as f32).sqrt();
+        let width = (self.shape.heads + 2 * kv_heads) * size;
+        let mut out = vec![0.0; rows.len() * stride];
+        let mut scores = Vec::new();
+        for (index, (row, position)) in rows.iter().zip(positions).enumerate() {
+            let cache = &caches[row.sequence];
+            let (keys, values) = (cache.keys(layer), cache.values(layer));
+            for head in 0..self.shape.heads {
+                let query = &qkv[index * width + head * size..][..size];
+                let at = (head / group) * size;
+                scores.clear();
+                let seen = keys.chunks_exact(kv_heads * size).take(position + 1);
+                scores.extend(seen.map(|key| dot(query, &key[at..at + size]) * scale));
+                softmax(&mut scores);
+                let target = &mut out[index * stride + head * size..][..size];
+                for (value, weight) in values.chunks_exact(kv_heads * size).zip(&scores) {
+                    for (sum, part) in target.iter_mut().zip(&value[at..at + size]) {
+                        *sum += weight * part;
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    /// `silu(gate) · up`, laid out with `stride` floats a row.
+    fn gated(&self, gate_up: &[f32], stride: usize) -> Vec<f32> {
+        let wide = self.shape.feed_forward;
+        let mut out = vec![0.0; gate_up.len() / (2 * wide) * stride];
+        for (both, target) in gate_up.chunks_exact(2 * wide).zip(out.chunks_exact_mut(stride)) {
+            let (gate, up) = both.split_at(wide);
+            silu_times(gate, up, &mut target[..wide]);
+        }
+        out
+    }
+
+    fn logits(&self, rows: &[Row], stream: &[f32]) -> candle_core::Result<Vec<Vec<f32>>> {
+        let hidden = self.shape.hidden;
+        let mut wanted = Vec::new();
+        for (row, state) in rows.iter().zip(stream.chunks_exact(hidden)) {
+            if row.sample {
+                wanted.extend_from_slice(state);
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let head = self.head.as_ref().unwrap_or(&self.embedding);
+        let normed = self.normed(&wanted, &self.norm, head.stride());
+        let logits = head.apply(normed, wanted.len() / hidden)?;
+        Ok(logits.chunks_exact(head.rows()).map(<[f32]>::to_vec).collect())
+    }
+}
+
+impl Layer {
+    fn load(file: &mut Gguf, shape: &Shape, index: usize) -> Result<Self, Fault> {
+        let name = |part: &str| format!("blk.{index}.{part}.weight");
+        let (q, k, v) = (name("attn_q"), name("attn_k"), name("attn_v"));
+        let heads = shape.heads * shape.head_dim;
+        let layer = Self {
+            attention_norm: file.vector(&name("attn_norm"), shape.hidden)?,
+            qkv: matrix(file, &[&q, &k, &v], shape.hidden)?,
+            output: matrix(file, &[&name("attn_output")], heads)?,
+            feed_norm: file.vector(&name("ffn_norm"), shape.hidden)?,
+            gate_up: matrix(file, &[&name("ffn_gate"), &name("ffn_up")], shape.hidden)?,
+            down: matrix(file, &[&name("ffn_down")], shape.feed_forward)?,
+        };
+        let sound = layer.qkv.rows() == heads + 2 * shape.kv_heads * shape.head_dim
+            && layer.output.rows() == shape.hidden
+            && layer.gate_up.rows() == 2 * shape.feed_forward
+            && layer.down.rows() == shape.hidden;
+        if sound { Ok(layer) } else { Err(file.fault(format!("layer {index} has matrices of the wrong size"))) }
+    }
+}
+
+fn matrix(file: &mut Gguf, names: &[&str], columns: usize) -> Result<Matrix, Fault> {
+    let mut parts = Vec::with_capacity(names.len());
+    for name in names {
+        let part = file.tensor(name)?;
+        if part.dims().len() != 2 || part.dims()[1] != columns {
+            return Err(file.fault(format!("tensor `{name}` has shape {:?}, expected rows of {columns}", part.dims())));
+        }
+        parts.push(part);
+    }
+    Matrix::stack(&parts).map_err(|error| file.fault(format!("tensor `{}` cannot be prepared: {error}", names[0])))
+}
+
+/// Position of each row in its sequence: behind what the cache holds, and behind earlier rows of the same sequence.
+fn positions(rows: &[Row], caches: &[&mut Kv]) -> Vec<usize> {
+    let mut next: Vec<usize> = caches.iter().map(|cache| cache.len()).collect();
+    let mut positions = Vec::with_capacity(rows.len());
+    for row in rows {
+        positions.push(next[row.sequence]);
+        next[row.sequence] += 1;
+    }
+    positions
+}
