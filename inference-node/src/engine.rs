@@ -10,9 +10,12 @@
 //! request handlers.
 
 pub mod cpu;
+pub mod sim;
 
 use std::sync::Arc;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use crate::schedule::StepPlan;
 
@@ -83,7 +86,7 @@ pub struct NewToken {
 }
 
 /// How long a step took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StepTime {
     /// A model says so; the node waits until this much time has passed before it hands out tokens.
     Modelled {
@@ -91,6 +94,8 @@ pub enum StepTime {
         device: Duration,
         /// Time on the host around it.
         host: Duration,
+        /// How hard the tensor engines worked meanwhile, 0 to 1; power is modelled from it.
+        load: f64,
     },
     /// The step really ran for this long inside [`Engine::step`].
     Measured {
@@ -111,6 +116,59 @@ pub struct StepResult {
     pub weights: Vec<u64>,
     /// Weight, in the same unit, of compiled but empty slots.
     pub padding_weight: u64,
+}
+
+/// The accelerator chips under an engine, all alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Devices {
+    /// Number of chips.
+    pub count: u32,
+    /// Maker, such as `AWS`.
+    pub vendor: String,
+    /// Product name, such as `inferentia2`.
+    pub model: String,
+    /// Memory of one chip.
+    pub memory_total_bytes: Option<u64>,
+    /// Memory of one chip in use, weights and KV together.
+    pub memory_used_bytes: Option<u64>,
+}
+
+/// Which engine a node runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineKind {
+    /// A calibrated model of Neuron hardware; its text is made up.
+    #[default]
+    Sim,
+    /// A real model on the CPU.
+    Cpu,
+}
+
+/// Settings of the engine.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// `sim` or `cpu`.
+    pub kind: EngineKind,
+    /// Settings of the `sim` engine.
+    pub sim: sim::Config,
+    /// Settings of the `cpu` engine.
+    pub cpu: cpu::Config,
+}
+
+/// Loads the engine, and says which chips it runs on, if any.
+///
+/// # Errors
+/// [`EngineError::Load`] if its model cannot be loaded.
+pub fn build(config: &Config) -> Result<(Box<dyn Engine>, Option<Devices>), EngineError> {
+    match config.kind {
+        EngineKind::Sim => {
+            let engine = sim::Sim::load(&config.sim)?;
+            let devices = engine.devices();
+            Ok((Box::new(engine), devices))
+        }
+        EngineKind::Cpu => Ok((cpu::build(&config.cpu)?, None)),
+    }
 }
 
 /// Why an engine could not do what it was asked.

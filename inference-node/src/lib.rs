@@ -1,8 +1,212 @@
 //! A node of the fleet: serves tokens over OpenAI's API and says what each of them cost.
 //!
 //! ```text
-//! serve -> admit -> queue -> schedule -> engine -> stream -> record
+//! serve -> admit -> queue -> step { schedule -> engine -> stream } -> record -> OTLP
 //! ```
+//!
+//! [`Config`] -> [`build`] -> [`Node::run`]. Request handlers are async; one thread owns the engine
+//! and makes the steps; one thread records. Invariants:
+//! 1. The step thread waits for nobody: not for a client, not for the recorder, not for the collector.
+//! 2. A client that goes away frees its slots for the next step.
+//! 3. Device time adds up: tokens (or call totals), padding and idle are the wall time, to the microsecond.
+//! 4. A simulated number never leaves without the note on how it was made.
 
+mod admit;
+mod metrics;
+mod queue;
+mod record;
+mod serve;
+mod step;
+mod stream;
+
+pub mod config;
 pub mod engine;
 pub mod schedule;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use rand::Rng;
+use service::channel::{Receiver, bounded};
+use service::error::{Error, Kind, Result};
+use service::health::{Component, Health};
+use service::metrics::Registry;
+use service::shutdown::{CancellationToken, Hold, Stage};
+use telemetry::power;
+use telemetry::step::PowerCurve;
+use tokio::net::TcpListener;
+
+pub use config::Config;
+
+use admit::Entrance;
+use engine::{Devices, EngineDescription, EngineError};
+use queue::{Door, Gauges, Job};
+use record::{Exporter, Lost, Outbox, Recorder, origin};
+use schedule::Scheduler;
+use step::{Driver, Meter, NodeClock, Parts, Timeline};
+
+/// A node that is bound and loaded, and serves once it runs.
+pub struct Node {
+    addr: SocketAddr,
+    listener: TcpListener,
+    router: Router,
+    driver: Driver,
+    jobs: Receiver<Job>,
+    outbox: Outbox,
+    exporter: Exporter,
+    engine: EngineDescription,
+    health: Health,
+    component: Component,
+    accept: CancellationToken,
+    streams: CancellationToken,
+    streams_hold: Hold,
+    recorders_hold: Hold,
+}
+
+/// Loads the engine and binds the port.
+///
+/// # Errors
+/// `Invalid` for settings that cannot be, `Conflict` for a port in use.
+pub async fn build(config: Config, deps: service::Deps) -> Result<Node> {
+    let mut faults = Vec::new();
+    config.validate(&mut faults);
+    if !faults.is_empty() {
+        return Err(Error::invalid(faults.join("; ")));
+    }
+    let listener = service::listen::bind(config.http_addr).await?;
+    let addr = listener.local_addr().map_err(|error| Error::internal("cannot read the bound address").with_source(error))?;
+    let (engine, devices) = load(config.engine.clone()).await?;
+    let about = engine.describe().clone();
+    let instance = format!("{:016x}", rand::rng().random::<u64>());
+    let origin = origin(&config.identity, &about, instance, config.record.token_sampling);
+    let name = format!("node.{}", origin.instance);
+
+    let registry = Registry::new();
+    let lost = Lost::new(&registry);
+    let clock = Arc::new(NodeClock::new(Arc::clone(&deps.clock)));
+    let timeline = Timeline::new(Arc::clone(&clock));
+    let start_ns = timeline.reached_ns();
+    let (records, recorded) = bounded("node.records", config.record.queue_records);
+    registry.queue(&records);
+    let recorder = Recorder::new(records, lost.clone());
+    let (outbox, exporter) =
+        Outbox::new(&config.record, &config.otlp_endpoint, origin, devices.clone(), start_ns, recorded, lost)?;
+
+    let places = (about.slots as usize).saturating_add(config.queue_max as usize);
+    let (sender, jobs) = bounded("node.jobs", places);
+    let gauges = Arc::new(Gauges::default());
+    metrics::register(&registry, &about, &gauges);
+    let accept = deps.shutdown.token(Stage::Accept);
+    let streams = deps.shutdown.token(Stage::Streams);
+    let entrance = Entrance {
+        engine: about.clone(),
+        text: engine.text(),
+        door: Door::new(sender, places),
+        gauges: Arc::clone(&gauges),
+        clock,
+        fleet_secret: config.fleet_secret.clone(),
+        token_sampling: config.record.token_sampling,
+        closing: streams.clone(),
+    };
+    let health = Health::new();
+    let router = serve::router(Arc::new(entrance)).merge(health.router()).merge(registry.router());
+    let meter = meter(devices.as_ref(), deps.clock.now_us(), start_ns);
+    let scheduler = Scheduler::new(config.schedule.clone(), about.slots, about.max_len);
+    let driver = Driver::new(Parts { engine, scheduler, timeline, meter, recorder, gauges });
+    Ok(Node {
+        addr,
+        listener,
+        router,
+        driver,
+        jobs,
+        outbox,
+        exporter,
+        engine: about,
+        health,
+        accept,
+        streams,
+        streams_hold: deps.shutdown.hold(Stage::Streams, name.clone()),
+        recorders_hold: deps.shutdown.hold(Stage::Recorders, name.clone()),
+        component: deps.health.component(name),
+    })
+}
+
+/// Loading a model can take seconds and belongs on a thread of its own.
+async fn load(config: engine::Config) -> Result<(Box<dyn engine::Engine>, Option<Devices>)> {
+    let loaded = tokio::task::spawn_blocking(move || engine::build(&config)).await;
+    let loaded = loaded.map_err(|error| Error::internal("loading the model failed").with_source(error))?;
+    loaded.map_err(|error| match error {
+        EngineError::Load { .. } | EngineError::Input { .. } => Error::new(Kind::Invalid, error.to_string()),
+        EngineError::Step { .. } => Error::internal(error.to_string()),
+    })
+}
+
+/// A power meter, if the chips' watts are known; unknown hardware has no watts.
+fn meter(devices: Option<&Devices>, now_us: i64, start_ns: i64) -> Option<Meter> {
+    let model = power::at(power::bundled(), &devices?.model, now_us)?;
+    let curve = PowerCurve { idle_w: model.idle_w?, max_w: model.max_w? };
+    Some(Meter::new(curve, start_ns))
+}
+
+impl Node {
+    /// Where the API listens.
+    pub fn http_addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// What the engine is.
+    pub fn engine(&self) -> &EngineDescription {
+        &self.engine
+    }
+
+    /// Serves until the shutdown: no longer ready in stage accept, no new calls from stage streams
+    /// on, then all running calls end, then all records are sent.
+    ///
+    /// # Errors
+    /// `Internal` if the listener, the step thread or the recorder break.
+    ///
+    /// # Cancel safety
+    /// A dropped run ends all calls; records not yet sent are lost.
+    pub async fn run(self) -> Result<()> {
+        let Self { listener, router, driver, jobs, outbox, exporter, health, component, accept, streams, .. } = self;
+        let ready = health.component("engine");
+        let runtime = tokio::runtime::Handle::current();
+        let steps = tokio::task::spawn_blocking(move || driver.run(jobs, &runtime));
+        let recorder = tokio::task::spawn_blocking(move || record_until_done(outbox, exporter));
+        ready.ready();
+        component.ready();
+        let draining = async {
+            accept.cancelled().await;
+            health.drain();
+            std::future::pending::<()>().await;
+        };
+        // The router, and with it the only way to send jobs, is gone when serving ends.
+        let served = tokio::select! {
+            served = service::listen::serve_http(listener, router, streams) => served,
+            () = draining => Ok(()),
+        };
+        component.starting();
+        let stepped = steps.await.map_err(|error| Error::internal("the step thread broke").with_source(error));
+        drop(self.streams_hold);
+        let recorded = recorder.await.map_err(|error| Error::internal("the recorder broke").with_source(error));
+        drop(self.recorders_hold);
+        served.and(stepped).and(recorded.and_then(|recorded| recorded))
+    }
+}
+
+/// Longest time that connections of the recorder's own runtime may take to close.
+const RUNTIME_END: Duration = Duration::from_secs(1);
+
+/// The recorder's thread has a runtime of its own, so that neither requests nor a busy fleet in
+/// the same process slow it down, nor it them.
+fn record_until_done(outbox: Outbox, exporter: Exporter) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Error::internal("cannot start the recorder").with_source(error))?;
+    let ((), sent) = runtime.block_on(async { tokio::join!(outbox.run(), exporter.run()) });
+    runtime.shutdown_timeout(RUNTIME_END);
+    sent
+}

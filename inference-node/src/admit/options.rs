@@ -1,0 +1,109 @@
+//! Which options are served, and in which ranges. What would change the answer and is not served
+//! is refused by name; everything unknown was ignored before.
+
+use serde_json::Value;
+use telemetry::openai::{ChatRequest, CompletionRequest, Message, Options};
+
+use crate::engine::{ChatMessage, Sampling};
+use crate::serve::Fault;
+
+/// Choices per prompt.
+const CHOICES_MAX: u32 = 8;
+/// Stop texts, as that API has it.
+const STOPS_MAX: usize = 4;
+/// Longest stop text in bytes.
+const STOP_BYTES_MAX: usize = 1_024;
+
+/// Options of both APIs.
+pub(super) fn check(options: &Options, max_tokens: Option<u32>) -> Result<(), Fault> {
+    if max_tokens == Some(0) {
+        return Err(Fault::invalid("max_tokens", "max_tokens must be at least 1"));
+    }
+    if !(1..=CHOICES_MAX).contains(&options.n.unwrap_or(1)) {
+        return Err(Fault::invalid("n", format!("n must be from 1 to {CHOICES_MAX}")));
+    }
+    if !options.temperature.is_none_or(|value| (0.0..=2.0).contains(&value)) {
+        return Err(Fault::invalid("temperature", "temperature must be from 0 to 2"));
+    }
+    if !options.top_p.is_none_or(|value| value > 0.0 && value <= 1.0) {
+        return Err(Fault::invalid("top_p", "top_p must be above 0 and at most 1"));
+    }
+    let stops = options.stop.as_ref().map_or(&[][..], |stop| stop.texts());
+    if stops.len() > STOPS_MAX || stops.iter().any(|stop| stop.is_empty() || stop.len() > STOP_BYTES_MAX) {
+        let text = format!("stop takes up to {STOPS_MAX} texts of 1 to {STOP_BYTES_MAX} bytes");
+        return Err(Fault::invalid("stop", text));
+    }
+    for (field, value) in [("presence_penalty", options.presence_penalty), ("frequency_penalty", options.frequency_penalty)] {
+        if value.is_some_and(|value| value != 0.0) {
+            return Err(Fault::unsupported(field, field));
+        }
+    }
+    refuse("logprobs", options.logprobs.as_ref())?;
+    refuse("top_logprobs", options.top_logprobs.as_ref())?;
+    refuse("logit_bias", options.logit_bias.as_ref())
+}
+
+/// Options of chats alone.
+pub(super) fn check_chat(request: &ChatRequest) -> Result<(), Fault> {
+    refuse("tools", request.tools.as_ref())?;
+    let forced = request.tool_choice.as_ref().filter(|choice| !["none", "auto"].iter().any(|free| *choice == free));
+    refuse("tool_choice", forced)?;
+    let shape = request.response_format.as_ref().filter(|format| format.get("type") != Some(&Value::from("text")));
+    refuse("response_format", shape)?;
+    let modalities = request.modalities.as_ref().filter(|modalities| **modalities != serde_json::json!(["text"]));
+    refuse("modalities", modalities)
+}
+
+/// Options of text completions alone.
+pub(super) fn check_completion(request: &CompletionRequest) -> Result<(), Fault> {
+    if request.echo == Some(true) {
+        return Err(Fault::unsupported("echo", "echo"));
+    }
+    if request.best_of.unwrap_or(1) > request.options.n.unwrap_or(1) {
+        return Err(Fault::unsupported("best_of", "best_of above n"));
+    }
+    refuse("suffix", request.suffix.as_ref())
+}
+
+/// Refuses a value that asks for something: anything but null, false, 0, and what is empty.
+fn refuse(field: &str, value: Option<&Value>) -> Result<(), Fault> {
+    let asks = match value {
+        None | Some(Value::Null | Value::Bool(false)) => false,
+        Some(Value::Array(items)) => !items.is_empty(),
+        Some(Value::Object(items)) => !items.is_empty(),
+        Some(Value::String(text)) => !text.is_empty(),
+        Some(Value::Number(number)) => number.as_f64() != Some(0.0),
+        Some(Value::Bool(true)) => true,
+    };
+    if asks { Err(Fault::unsupported(field, field)) } else { Ok(()) }
+}
+
+/// The messages as plain text.
+pub(super) fn messages(messages: &[Message]) -> Result<Vec<ChatMessage>, Fault> {
+    if messages.is_empty() {
+        return Err(Fault::invalid("messages", "messages must hold at least one message"));
+    }
+    let plain = |message: &Message| {
+        refuse("messages.tool_calls", message.tool_calls.as_ref())?;
+        let content = match &message.content {
+            Some(content) => content.text().map_err(|kind| Fault::unsupported("messages", &format!("content of type {kind}")))?,
+            None => String::new(),
+        };
+        // The newer name of the system role.
+        let role = if message.role == "developer" { "system" } else { message.role.as_str() };
+        Ok(ChatMessage { role: role.to_owned(), content })
+    };
+    messages.iter().map(plain).collect()
+}
+
+/// How tokens are picked; `seed` is used if the client gives none.
+pub(super) fn sampling(options: &Options, seed: u64) -> Sampling {
+    Sampling {
+        temperature: options.temperature.unwrap_or(1.0) as f32,
+        top_p: options.top_p.unwrap_or(1.0) as f32,
+        // -1 and 0 both mean all tokens.
+        top_k: options.top_k.and_then(|k| u32::try_from(k).ok()).unwrap_or(0),
+        seed: options.seed.map_or(seed, i64::cast_unsigned),
+        ignore_eos: options.ignore_eos.unwrap_or(false),
+    }
+}

@@ -1,0 +1,78 @@
+use serde_json::json;
+use telemetry::openai::{ChatRequest, CompletionRequest};
+
+use super::options;
+
+fn chat(extra: serde_json::Value) -> ChatRequest {
+    let mut body = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}]});
+    body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+    serde_json::from_value(body).unwrap()
+}
+
+/// Options that ask for nothing pass, whatever their shape; those that change the answer do not.
+#[test]
+fn options_that_ask_for_nothing_pass() {
+    for harmless in [
+        json!({}),
+        json!({"tools": [], "tool_choice": "auto", "response_format": {"type": "text"}, "modalities": ["text"]}),
+        json!({"logprobs": false, "top_logprobs": 0, "logit_bias": {}, "presence_penalty": 0, "top_k": -1}),
+        json!({"logprobs": null, "stop": [], "n": 1, "temperature": 0, "top_p": 1}),
+    ] {
+        let request = chat(harmless.clone());
+        assert!(options::check(&request.options, None).is_ok(), "{harmless}");
+        assert!(options::check_chat(&request).is_ok(), "{harmless}");
+    }
+    for asking in [
+        json!({"presence_penalty": 0.5}),
+        json!({"top_logprobs": 2}),
+        json!({"logit_bias": {"5": 1}}),
+        json!({"top_p": 0}),
+        json!({"n": 9}),
+        json!({"stop": ""}),
+        json!({"tool_choice": "required"}),
+        json!({"modalities": ["text", "audio"]}),
+    ] {
+        let request = chat(asking.clone());
+        let checked = options::check(&request.options, None).and_then(|()| options::check_chat(&request));
+        assert!(checked.is_err(), "{asking}");
+    }
+    assert!(options::check(&chat(json!({})).options, Some(0)).is_err());
+}
+
+/// The same for text completions.
+#[test]
+fn completion_options() {
+    let check = |extra: serde_json::Value| {
+        let mut body = json!({"model": "m", "prompt": "x"});
+        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        let request: CompletionRequest = serde_json::from_value(body).unwrap();
+        options::check_completion(&request).is_ok()
+    };
+    assert!(check(json!({"echo": false, "best_of": 1, "suffix": null})));
+    assert!(check(json!({"best_of": 3, "n": 3})));
+    assert!(!check(json!({"echo": true})) && !check(json!({"best_of": 2})) && !check(json!({"suffix": "y"})));
+}
+
+/// Messages become plain text; the newer system role is the old one; empty conversations are none.
+#[test]
+fn messages_become_text() {
+    let request: ChatRequest = serde_json::from_value(json!({"model": "m", "messages": [
+        {"role": "developer", "content": "be brief"},
+        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+        {"role": "assistant", "content": null},
+    ]}))
+    .unwrap();
+    let plain = options::messages(&request.messages).unwrap();
+    let pairs: Vec<_> = plain.iter().map(|message| (message.role.as_str(), message.content.as_str())).collect();
+    assert_eq!(pairs, [("system", "be brief"), ("user", "ab"), ("assistant", "")]);
+    assert!(options::messages(&[]).is_err());
+}
+
+/// The client's seed is used as it is, also a negative one; 0 is greedy.
+#[test]
+fn sampling_settings() {
+    let sampling = options::sampling(&chat(json!({"seed": -1, "temperature": 0, "top_k": 40})).options, 5);
+    assert_eq!((sampling.seed, sampling.temperature, sampling.top_k), (u64::MAX, 0.0, 40));
+    let free = options::sampling(&chat(json!({})).options, 5);
+    assert_eq!((free.seed, free.temperature, free.top_p, free.top_k), (5, 1.0, 1.0, 0));
+}

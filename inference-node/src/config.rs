@@ -1,0 +1,226 @@
+//! Settings of a node. Plain data; `tokenwatt.toml` holds them under `[node]`.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::{engine, schedule};
+
+/// Settings of a node.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Where the OpenAI API listens; port 0 takes any free port.
+    pub http_addr: SocketAddr,
+    /// OTLP/gRPC endpoint of the collector.
+    pub otlp_endpoint: String,
+    /// Calls that may wait for a slot; the next one gets 429.
+    pub queue_max: u32,
+    /// Shared with the gateways of the fleet; only a caller that shows it may name a tenant.
+    pub fleet_secret: Option<Secret>,
+    /// Who and where this node is.
+    pub identity: Identity,
+    /// What computes the tokens.
+    pub engine: engine::Config,
+    /// How steps are put together.
+    pub schedule: schedule::Config,
+    /// What is recorded, and how much of it is kept while the collector is away.
+    pub record: RecordConfig,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            http_addr: SocketAddr::from(([127, 0, 0, 1], 8100)),
+            otlp_endpoint: "http://127.0.0.1:4317".to_owned(),
+            queue_max: 128,
+            fleet_secret: None,
+            identity: Identity::default(),
+            engine: engine::Config::default(),
+            schedule: schedule::Config::default(),
+            record: RecordConfig::default(),
+        }
+    }
+}
+
+impl Config {
+    /// Adds one line for every rule broken.
+    pub fn validate(&self, faults: &mut Vec<String>) {
+        if !self.otlp_endpoint.starts_with("http://") && !self.otlp_endpoint.starts_with("https://") {
+            faults.push("node.otlp_endpoint must start with http:// or https://".to_owned());
+        }
+        self.engine.sim.validate(faults);
+        self.schedule.validate(faults);
+        self.record.validate(faults);
+    }
+}
+
+/// Who and where a node is: the resource attributes of all its telemetry. What is not set is not sent.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Identity {
+    /// `service.name`.
+    pub service: String,
+    /// `service.instance.id`: one engine replica; `None` makes a random one at each start.
+    pub instance: Option<String>,
+    /// `host.id`, such as the EC2 instance id.
+    pub host_id: Option<String>,
+    /// `host.type`, such as `inf2.48xlarge`; prices are looked up by it.
+    pub host_type: Option<String>,
+    /// `cloud.provider`, such as `aws`.
+    pub provider: Option<String>,
+    /// `cloud.region`.
+    pub region: Option<String>,
+    /// `cloud.availability_zone`.
+    pub zone: Option<String>,
+    /// `cloud.account.id`.
+    pub account: Option<String>,
+    /// `k8s.cluster.name`.
+    pub cluster: Option<String>,
+    /// `k8s.namespace.name`.
+    pub namespace: Option<String>,
+    /// `deployment.environment.name`.
+    pub environment: Option<String>,
+    /// `tokenwatt.pool`.
+    pub pool: Option<String>,
+    /// `tokenwatt.capacity_type`: on_demand, spot, savings_plan, reserved, capacity_block or unknown.
+    pub capacity_type: Option<String>,
+}
+
+impl Default for Identity {
+    fn default() -> Self {
+        Self {
+            service: "inference-node".to_owned(),
+            instance: None,
+            host_id: None,
+            host_type: None,
+            provider: None,
+            region: None,
+            zone: None,
+            account: None,
+            cluster: None,
+            namespace: None,
+            environment: None,
+            pool: None,
+            capacity_type: None,
+        }
+    }
+}
+
+/// Settings of the recorder.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RecordConfig {
+    /// Share of calls whose tokens are recorded, 0 to 1; whole calls, never single tokens.
+    pub token_sampling: f64,
+    /// Records that may wait between the step thread and the recorder; a step makes one.
+    pub queue_records: usize,
+    /// Spans kept while the collector does not answer (about 1 kB each); later ones are dropped and counted.
+    pub spans_max: usize,
+    /// Spans of one export request.
+    pub batch_spans: usize,
+    /// Longest time that a span waits for its batch to fill.
+    #[serde(with = "service::config::duration")]
+    pub flush_after: Duration,
+    /// A batch that was not accepted for this long is dropped and counted.
+    #[serde(with = "service::config::duration")]
+    pub give_up_after: Duration,
+}
+
+impl Default for RecordConfig {
+    fn default() -> Self {
+        Self {
+            token_sampling: 1.0,
+            queue_records: 8_192,
+            spans_max: 100_000,
+            batch_spans: 2_000,
+            flush_after: Duration::from_millis(250),
+            // The collector knows a batch that it has already stored for 15 minutes.
+            give_up_after: Duration::from_secs(10 * 60),
+        }
+    }
+}
+
+impl RecordConfig {
+    fn validate(&self, faults: &mut Vec<String>) {
+        if !(0.0..=1.0).contains(&self.token_sampling) {
+            faults.push("node.record.token_sampling must be from 0 to 1".to_owned());
+        }
+        for (name, value) in [
+            ("queue_records", self.queue_records),
+            ("spans_max", self.spans_max),
+            ("batch_spans", self.batch_spans),
+        ] {
+            if value == 0 {
+                faults.push(format!("node.record.{name} must be at least 1"));
+            }
+        }
+    }
+}
+
+/// A text that is never printed.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl Secret {
+    /// A secret of this text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// Whether `offered` is the secret; takes the same time wherever they differ.
+    pub fn matches(&self, offered: &[u8]) -> bool {
+        let own = self.0.as_bytes();
+        let differ = own.iter().zip(offered).fold(0, |differ, (a, b)| differ | (a ^ b));
+        own.len() == offered.len() && !own.is_empty() && differ == 0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(***)")
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str("***")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The defaults keep their own rules.
+    #[test]
+    fn defaults_are_valid() {
+        let mut faults = Vec::new();
+        Config::default().validate(&mut faults);
+        assert_eq!(faults, Vec::<String>::new());
+    }
+
+    /// All faults are found at once.
+    #[test]
+    fn faults_are_listed_together() {
+        let mut config = Config { otlp_endpoint: "127.0.0.1:4317".to_owned(), ..Config::default() };
+        config.record.token_sampling = f64::NAN;
+        config.engine.sim.prefill_slowdown = 0.0;
+        let mut faults = Vec::new();
+        config.validate(&mut faults);
+        assert_eq!(faults.len(), 3, "{faults:?}");
+    }
+
+    /// A secret is compared whole and never shown.
+    #[test]
+    fn secrets() {
+        let secret = Secret::new("s3cret");
+        assert!(secret.matches(b"s3cret"));
+        assert!(!secret.matches(b"s3cre") && !secret.matches(b"s3cretx") && !secret.matches(b""));
+        assert!(!Secret::new("").matches(b""));
+        assert!(!format!("{secret:?}").contains("s3c"));
+        assert_eq!(serde_json::to_string(&secret).unwrap(), "\"***\"");
+    }
+}

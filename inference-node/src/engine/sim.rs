@@ -1,0 +1,236 @@
+//! A Neuron node without the hardware: published step times, made-up text.
+//!
+//! ```text
+//! plan -> step shape -> telemetry::step (fit of AWS's rows) -> jitter -> device time
+//!      -> text::next_token                                             -> tokens
+//! ```
+//!
+//! Everything is drawn from seeds: the same settings and the same plans give the same tokens and times.
+
+mod hardware;
+mod text;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use serde::{Deserialize, Serialize};
+use telemetry::step::{StepModel, StepParts, StepShape, bucket};
+
+use super::{
+    Devices, Engine, EngineDescription, EngineError, NewToken, SeqId, SequenceInput, StepResult, StepTime, Text,
+};
+use crate::schedule::{Phase, StepPlan};
+
+/// Settings of the `sim` engine.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Instance type whose published rows give the step times: `inf2.48xlarge` or `trn1.32xlarge`.
+    pub like: String,
+    /// Model of the rows, such as `Llama-3-8B` (INT8 weights) or `Llama-3-70B`.
+    pub model: String,
+    /// Accelerator to report; `None` takes the one of `like`. Set it together with the node's
+    /// host type to stand for hardware that nobody has published rows of.
+    pub accelerator: Option<String>,
+    /// Chips to report; `None` takes those of `like`.
+    pub chips: Option<u32>,
+    /// Compiled decode slots. More than the rows' largest batch is an extrapolation.
+    pub slots: u32,
+    /// Longest sequence in tokens.
+    pub max_len: u32,
+    /// Median length of an answer in tokens, where the client sets no lower limit.
+    pub output_tokens_median: u32,
+    /// Fault: prefill takes this many times as long. 1 is healthy.
+    pub prefill_slowdown: f64,
+    /// Seed of jitter.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            like: "inf2.48xlarge".to_owned(),
+            model: "Llama-3-8B".to_owned(),
+            accelerator: None,
+            chips: None,
+            slots: 8,
+            max_len: 4096,
+            output_tokens_median: 160,
+            prefill_slowdown: 1.0,
+            seed: 1,
+        }
+    }
+}
+
+impl Config {
+    /// Adds one line for every rule broken.
+    pub fn validate(&self, faults: &mut Vec<String>) {
+        if !self.prefill_slowdown.is_finite() || self.prefill_slowdown <= 0.0 {
+            faults.push("node.engine.sim.prefill_slowdown must be above 0".to_owned());
+        }
+        for (name, value, least) in [
+            ("slots", self.slots, 1),
+            ("max_len", self.max_len, 128),
+            ("output_tokens_median", self.output_tokens_median, 1),
+        ] {
+            if value < least {
+                faults.push(format!("node.engine.sim.{name} must be at least {least}"));
+            }
+        }
+    }
+}
+
+/// Spread of answer lengths: standard deviation of their natural logarithm.
+const LENGTH_SIGMA: f64 = 0.6;
+
+/// The simulated engine.
+pub struct Sim {
+    config: Config,
+    description: EngineDescription,
+    model: StepModel,
+    jitter: StdRng,
+    sequences: HashMap<SeqId, Sequence>,
+}
+
+struct Sequence {
+    writer: text::Writer,
+    produced: u32,
+    /// The end-of-sequence token comes as this output token; `None` goes on.
+    ends_at: Option<u32>,
+}
+
+impl Sim {
+    /// Fits the step times.
+    ///
+    /// # Errors
+    /// [`EngineError::Load`] if no rows are published for this model and instance type.
+    pub fn load(config: &Config) -> Result<Self, EngineError> {
+        let model = StepModel::calibrated(&config.like, &config.model).ok_or_else(|| EngineError::Load {
+            reason: format!("no published step times of {} on {}", config.model, config.like),
+        })?;
+        let calibration = model.calibration();
+        let hardware = hardware::of(&config.like);
+        let mut note = calibration.note();
+        if config.accelerator.is_some() {
+            note.push_str(&format!(", step times of {}", config.like));
+        }
+        let description = EngineDescription {
+            engine: "sim".to_owned(),
+            model: config.model.clone(),
+            quantization: Some(calibration.weight_type.clone()),
+            tensor_parallel: Some(calibration.tensor_parallel),
+            accelerator: config.accelerator.clone().or(hardware.map(|hardware| hardware.accelerator.to_owned())),
+            chips: config.chips.or(hardware.map(|hardware| hardware.chips)),
+            slots: config.slots.max(1),
+            max_len: config.max_len.max(2),
+            simulated: Some(note),
+        };
+        let jitter = StdRng::seed_from_u64(config.seed);
+        Ok(Self { config: config.clone(), description, model, jitter, sequences: HashMap::new() })
+    }
+
+    /// The chips it stands for.
+    pub fn devices(&self) -> Option<Devices> {
+        let known = hardware::of(&self.config.like).filter(|_| self.config.accelerator.is_none());
+        Some(Devices {
+            count: self.description.chips?,
+            vendor: known.map_or("unknown", |hardware| hardware.vendor).to_owned(),
+            model: self.description.accelerator.clone()?,
+            memory_total_bytes: known.map(|hardware| hardware.memory_bytes),
+            memory_used_bytes: known.and_then(|hardware| hardware.used(&self.description)),
+        })
+    }
+
+    /// Prompt tokens are padded to their bucket in a step of their own and exact in a mixed one.
+    fn shape(plan: &StepPlan) -> StepShape {
+        let prefill: Vec<u32> =
+            plan.work.iter().filter(|work| work.phase == Phase::Prefill).map(|work| work.tokens).collect();
+        let decoders = u32::try_from(plan.work.len() - prefill.len()).unwrap_or(u32::MAX);
+        if decoders == 0 && prefill.len() == 1 {
+            return StepShape { prefill_tokens: plan.bucket, decode_slots: 0, context: 0 };
+        }
+        StepShape {
+            prefill_tokens: prefill.iter().sum(),
+            decode_slots: if decoders == 0 { 0 } else { decoders.max(plan.compiled) },
+            context: bucket(plan.bucket, u32::MAX),
+        }
+    }
+
+    /// Weights of the work items and of the padding, in nanoseconds of the model.
+    fn weights(plan: &StepPlan, shape: StepShape, parts: StepParts) -> (Vec<u64>, u64) {
+        let prefill_tokens: u64 =
+            plan.work.iter().filter(|work| work.phase == Phase::Prefill).map(|work| u64::from(work.tokens)).sum();
+        let per_slot = parts.decode_ns / u64::from(shape.decode_slots.max(1));
+        let mut decoders = 0;
+        let weights = plan.work.iter().map(|work| match work.phase {
+            Phase::Prefill => parts.prefill_ns * u64::from(work.tokens) / prefill_tokens.max(1),
+            Phase::Decode => {
+                decoders += 1;
+                per_slot
+            }
+        });
+        let weights = weights.collect();
+        (weights, per_slot * u64::from(shape.decode_slots.saturating_sub(decoders)))
+    }
+
+    /// A factor around 1 with the spread of the published rows.
+    fn jitter(&mut self) -> f64 {
+        (self.model.jitter_sigma() * text::normal(&mut self.jitter)).exp()
+    }
+
+    fn next_token(&mut self, seq: SeqId) -> Result<NewToken, EngineError> {
+        let sequence = self
+            .sequences
+            .get_mut(&seq)
+            .ok_or_else(|| EngineError::Step { reason: format!("sequence {} is not open", seq.0) })?;
+        sequence.produced += 1;
+        let end = sequence.ends_at.is_some_and(|at| sequence.produced >= at);
+        let token = if end { text::END } else { sequence.writer.next_token() };
+        Ok(NewToken { seq, token, end })
+    }
+}
+
+impl Engine for Sim {
+    fn describe(&self) -> &EngineDescription {
+        &self.description
+    }
+
+    fn text(&self) -> Arc<dyn Text> {
+        Arc::new(text::Words)
+    }
+
+    fn open(&mut self, seq: SeqId, input: SequenceInput) -> Result<(), EngineError> {
+        let mut rng = StdRng::seed_from_u64(input.sampling.seed);
+        let length = f64::from(self.config.output_tokens_median) * (LENGTH_SIGMA * text::normal(&mut rng)).exp();
+        let ends_at = (!input.sampling.ignore_eos).then_some(length.clamp(2.0, 1e6) as u32);
+        let writer = text::Writer::new(rng.random());
+        self.sequences.insert(seq, Sequence { writer, produced: 0, ends_at });
+        Ok(())
+    }
+
+    fn step(&mut self, plan: &StepPlan) -> Result<StepResult, EngineError> {
+        let mut tokens = Vec::with_capacity(plan.work.len());
+        for work in plan.work.iter().filter(|work| work.yields) {
+            tokens.push(self.next_token(work.seq)?);
+        }
+        let shape = Self::shape(plan);
+        let mut parts = self.model.time(shape);
+        let load = self.model.load(shape);
+        parts.prefill_ns = (parts.prefill_ns as f64 * self.config.prefill_slowdown) as u64;
+        let (weights, padding_weight) = Self::weights(plan, shape, parts);
+        let device = Duration::from_nanos((parts.total_ns() as f64 * self.jitter()) as u64);
+        // The published times were taken around the whole call: host time is inside them.
+        let time = StepTime::Modelled { device, host: Duration::ZERO, load };
+        Ok(StepResult { tokens, time, weights, padding_weight })
+    }
+
+    fn close(&mut self, seq: SeqId) {
+        self.sequences.remove(&seq);
+    }
+}
+
+#[cfg(test)]
+mod tests;

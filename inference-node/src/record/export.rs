@@ -1,0 +1,250 @@
+//! The recorder's thread: collects records into batches and sends them until they are taken.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use opentelemetry_otlp::{RetryPolicy, SpanExporter, WithExportConfig, WithTonicConfig};
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
+use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
+use service::channel::{Receiver, Sender, TrySendError, bounded};
+use service::error::{Error, Result};
+use tokio::time::Instant;
+use tonic::transport::{Channel, Endpoint};
+
+use super::metric::Metrics;
+use super::span::Spans;
+use super::{Lost, Origin, Record};
+use crate::config::RecordConfig;
+use crate::engine::Devices;
+
+/// Longest time that one attempt may take.
+const ATTEMPT: Duration = Duration::from_secs(10);
+/// First and longest pause between attempts.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(4));
+/// Batches and samples that may wait; spans are bounded by their own number.
+const PARCELS_MAX: usize = 8_192;
+
+/// What waits to be sent.
+enum Parcel {
+    Spans(Vec<SpanData>),
+    Sample(Box<ExportMetricsServiceRequest>),
+}
+
+/// Collects records into parcels.
+pub(crate) struct Outbox {
+    config: RecordConfig,
+    records: Receiver<Record>,
+    parcels: Sender<Parcel>,
+    spans: Spans,
+    metrics: Metrics,
+    batch: Vec<SpanData>,
+    /// Spans in parcels that were not taken yet.
+    held: Arc<AtomicUsize>,
+    lost: Lost,
+}
+
+/// Sends parcels, one after another.
+pub(crate) struct Exporter {
+    config: RecordConfig,
+    parcels: Receiver<Parcel>,
+    endpoint: Endpoint,
+    origin: Origin,
+    held: Arc<AtomicUsize>,
+    lost: Lost,
+}
+
+impl Outbox {
+    /// The two halves of the recorder. `start_ns` is when the engine's counters were 0.
+    ///
+    /// # Errors
+    /// `Invalid` if the endpoint is no URL.
+    pub(crate) fn new(
+        config: &RecordConfig,
+        endpoint: &str,
+        origin: Origin,
+        devices: Option<Devices>,
+        start_ns: i64,
+        records: Receiver<Record>,
+        lost: Lost,
+    ) -> Result<(Self, Exporter)> {
+        let endpoint = Endpoint::from_shared(endpoint.to_owned())
+            .map_err(|error| Error::invalid(format!("node.otlp_endpoint {endpoint} is no URL")).with_source(error))?
+            .timeout(ATTEMPT);
+        let (parcels, received) = bounded("node.parcels", PARCELS_MAX);
+        let held = Arc::new(AtomicUsize::new(0));
+        let outbox = Self {
+            config: config.clone(),
+            records,
+            parcels,
+            spans: Spans::new(&origin),
+            metrics: Metrics::new(&origin, devices, start_ns),
+            batch: Vec::new(),
+            held: Arc::clone(&held),
+            lost: lost.clone(),
+        };
+        let exporter = Exporter { config: config.clone(), parcels: received, endpoint, origin, held, lost };
+        Ok((outbox, exporter))
+    }
+
+    /// Runs until the step thread is gone and all its records are in parcels.
+    pub(crate) async fn run(mut self) {
+        let mut records = Vec::new();
+        let mut due = Instant::now() + self.config.flush_after;
+        loop {
+            let received = tokio::time::timeout_at(due, self.records.recv_many(&mut records, 256)).await;
+            for record in records.drain(..) {
+                self.add(record);
+            }
+            let ended = received == Ok(0);
+            if ended || Instant::now() >= due {
+                self.close_batch();
+                due = Instant::now() + self.config.flush_after;
+            }
+            if ended {
+                return;
+            }
+        }
+    }
+
+    fn add(&mut self, record: Record) {
+        match record {
+            Record::Step(step) => self.spans.tokens(step, &mut self.batch),
+            Record::Call(call) => self.batch.push(self.spans.call(&call)),
+            Record::Sample(taken) => {
+                // The tokens of a window are on their way before the sample that closes it.
+                self.close_batch();
+                self.send(Parcel::Sample(Box::new(self.metrics.request(&taken))));
+            }
+        }
+        if self.batch.len() >= self.config.batch_spans {
+            self.close_batch();
+        }
+    }
+
+    fn close_batch(&mut self) {
+        if !self.batch.is_empty() {
+            let batch = std::mem::take(&mut self.batch);
+            self.send(Parcel::Spans(batch));
+        }
+    }
+
+    fn send(&self, parcel: Parcel) {
+        let spans = parcel.spans();
+        if self.held.load(Ordering::Relaxed) + spans > self.config.spans_max {
+            self.lost.count(&parcel);
+            return;
+        }
+        self.held.fetch_add(spans, Ordering::Relaxed);
+        if let Err(TrySendError::Full(parcel) | TrySendError::Closed(parcel)) = self.parcels.try_send(parcel) {
+            self.held.fetch_sub(spans, Ordering::Relaxed);
+            self.lost.count(&parcel);
+        }
+    }
+}
+
+impl Parcel {
+    fn spans(&self) -> usize {
+        match self {
+            Parcel::Spans(spans) => spans.len(),
+            Parcel::Sample(_) => 0,
+        }
+    }
+}
+
+impl Lost {
+    fn count(&self, parcel: &Parcel) {
+        match parcel {
+            Parcel::Spans(spans) => self.spans.add(spans.len() as u64),
+            Parcel::Sample(_) => self.samples.inc(),
+        }
+    }
+}
+
+/// Why an attempt failed.
+struct Failure {
+    message: String,
+    /// Sending the same again will fail again.
+    hopeless: bool,
+}
+
+/// The open connection.
+struct Connection {
+    spans: SpanExporter,
+    metrics: MetricsServiceClient<Channel>,
+}
+
+impl Connection {
+    async fn send(&mut self, parcel: &Parcel) -> Result<(), Failure> {
+        match parcel {
+            Parcel::Spans(spans) => self.spans.export(spans.clone()).await.map_err(|error| {
+                let message = error.to_string();
+                // The exporter keeps the status code in its text only.
+                let hopeless = message.contains("InvalidArgument") || message.contains("Unimplemented");
+                Failure { message, hopeless }
+            }),
+            Parcel::Sample(request) => match self.metrics.export(request.as_ref().clone()).await {
+                Ok(_) => Ok(()),
+                Err(status) => {
+                    let hopeless = matches!(status.code(), tonic::Code::InvalidArgument | tonic::Code::Unimplemented);
+                    Err(Failure { message: status.to_string(), hopeless })
+                }
+            },
+        }
+    }
+}
+
+impl Exporter {
+    /// Sends until the outbox is gone and all parcels are taken or given up.
+    ///
+    /// # Errors
+    /// `Internal` if the exporter cannot be built.
+    pub(crate) async fn run(mut self) -> Result<()> {
+        let mut connection = self.connect()?;
+        let mut parcels = Vec::new();
+        let mut waiting = VecDeque::new();
+        loop {
+            if self.parcels.recv_many(&mut parcels, 16).await == 0 {
+                return Ok(());
+            }
+            waiting.extend(parcels.drain(..));
+            while let Some(parcel) = waiting.pop_front() {
+                self.deliver(&mut connection, &parcel).await;
+                self.held.fetch_sub(parcel.spans(), Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn connect(&self) -> Result<Connection> {
+        let channel = self.endpoint.connect_lazy();
+        let mut spans = SpanExporter::builder()
+            .with_tonic()
+            .with_channel(channel.clone())
+            .with_timeout(ATTEMPT)
+            // Resending is done here, for as long as the memory lasts.
+            .with_retry_policy(RetryPolicy::disabled())
+            .build()
+            .map_err(|error| Error::internal("cannot build the span exporter").with_source(error))?;
+        spans.set_resource(&self.origin.resource());
+        Ok(Connection { spans, metrics: MetricsServiceClient::new(channel) })
+    }
+
+    /// Sends one parcel, the same bytes each time, so that the collector knows it again.
+    async fn deliver(&self, connection: &mut Connection, parcel: &Parcel) {
+        let give_up = Instant::now() + self.config.give_up_after;
+        let mut pause = PAUSE.0;
+        loop {
+            let Err(failure) = connection.send(parcel).await else { return };
+            if failure.hopeless || Instant::now() + pause >= give_up {
+                tracing::warn!(reason = failure.message, "the collector did not take a batch; it is dropped");
+                self.lost.count(parcel);
+                return;
+            }
+            tracing::debug!(reason = failure.message, "the collector did not take a batch; sending it again");
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE.1);
+        }
+    }
+}

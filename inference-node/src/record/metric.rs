@@ -1,0 +1,162 @@
+//! Samples of engine and chips as OTLP metrics.
+
+use opentelemetry::{KeyValue, Value};
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{self as common, any_value};
+use opentelemetry_proto::tonic::metrics::v1::{
+    AggregationTemporality, Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum, metric, number_data_point,
+};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use telemetry::names;
+
+use super::Origin;
+use crate::engine::Devices;
+use crate::step::Taken;
+
+/// Makes metrics of samples.
+pub(super) struct Metrics {
+    resource: Resource,
+    scope: common::InstrumentationScope,
+    /// Attributes of the engine's own points.
+    engine: Vec<common::KeyValue>,
+    /// Attributes of each chip's points.
+    chips: Vec<Vec<common::KeyValue>>,
+    devices: Option<Devices>,
+    start_ns: u64,
+}
+
+/// Which part of an accelerator's power the modelled watts cover.
+const BOUNDARY: &str = "chip";
+
+impl Metrics {
+    /// `start_ns` is when the cumulative counters were 0.
+    pub(super) fn new(origin: &Origin, devices: Option<Devices>, start_ns: i64) -> Self {
+        let model = text(names::REQUEST_MODEL, &origin.engine.model);
+        let engine = vec![text(names::HW_ID, &origin.instance), text(names::HW_TYPE, "engine"), model.clone()];
+        let chip = |devices: &Devices, index: u32| {
+            vec![
+                text(names::HW_ID, &format!("chip{index}")),
+                // OpenTelemetry has no other type for an accelerator; vendor and model tell it from a GPU.
+                text(names::HW_TYPE, "gpu"),
+                text(names::HW_VENDOR, &devices.vendor),
+                text(names::HW_MODEL, &devices.model),
+                model.clone(),
+            ]
+        };
+        let chips = devices.iter().flat_map(|devices| (0..devices.count).map(move |index| chip(devices, index)));
+        Self {
+            resource: Resource { attributes: origin.attributes.iter().map(attribute).collect(), ..Resource::default() },
+            scope: common::InstrumentationScope {
+                name: "tokenwatt.node".to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                ..common::InstrumentationScope::default()
+            },
+            engine,
+            chips: chips.collect(),
+            devices,
+            start_ns: u64::try_from(start_ns).unwrap_or(0),
+        }
+    }
+
+    /// One export request for a sample.
+    pub(super) fn request(&self, taken: &Taken) -> ExportMetricsServiceRequest {
+        let mut metrics = self.of_engine(taken);
+        metrics.extend(self.of_chips(taken));
+        let scope = ScopeMetrics { scope: Some(self.scope.clone()), metrics, schema_url: String::new() };
+        let resource =
+            ResourceMetrics { resource: Some(self.resource.clone()), scope_metrics: vec![scope], schema_url: String::new() };
+        ExportMetricsServiceRequest { resource_metrics: vec![resource] }
+    }
+
+    fn of_engine(&self, taken: &Taken) -> Vec<Metric> {
+        let now = &taken.now;
+        let point = |value| vec![self.point(taken, &self.engine, value)];
+        vec![
+            counter(names::ENGINE_BUSY_US, "us", point(whole(now.busy_us))),
+            counter(names::ENGINE_PADDING_US, "us", point(whole(now.padding_us))),
+            gauge(names::ENGINE_RUNNING, "{request}", point(whole(now.load.running.into()))),
+            gauge(names::ENGINE_WAITING, "{request}", point(whole(now.load.waiting.into()))),
+            gauge(names::ENGINE_KV_USAGE, "1", point(real(now.load.kv_usage))),
+        ]
+    }
+
+    fn of_chips(&self, taken: &Taken) -> Vec<Metric> {
+        let Some(devices) = &self.devices else { return Vec::new() };
+        let points = |value: number_data_point::Value, more: &[common::KeyValue]| {
+            let point = |chip: &Vec<common::KeyValue>| {
+                let attributes: Vec<_> = chip.iter().chain(more).cloned().collect();
+                self.point(taken, &attributes, value)
+            };
+            self.chips.iter().map(point).collect::<Vec<_>>()
+        };
+        let modelled = [
+            text(names::ENERGY_METHOD, "load_curve"),
+            text(names::BOUNDARY, BOUNDARY),
+            text(names::CONFIDENCE, "assumed"),
+        ];
+        let executing = [text(names::UTILIZATION_KIND, "executing")];
+        let mut metrics = Vec::new();
+        metrics.extend(taken.power_w.map(|watts| gauge(names::HW_POWER, "W", points(real(watts), &modelled))));
+        metrics.extend(taken.now.energy_j.map(|joules| counter(names::HW_ENERGY, "J", points(real(joules), &modelled))));
+        metrics.extend(taken.executing.map(|share| gauge(names::HW_UTILIZATION, "1", points(real(share), &executing))));
+        for (name, bytes) in
+            [(names::HW_MEMORY_USAGE, devices.memory_used_bytes), (names::HW_MEMORY_LIMIT, devices.memory_total_bytes)]
+        {
+            metrics.extend(bytes.map(|bytes| gauge(name, "By", points(whole(bytes), &[]))));
+        }
+        metrics
+    }
+
+    /// A point at the sample's time, cut to the microsecond as tokens are.
+    fn point(&self, taken: &Taken, attributes: &[common::KeyValue], value: number_data_point::Value) -> NumberDataPoint {
+        NumberDataPoint {
+            attributes: attributes.to_vec(),
+            start_time_unix_nano: self.start_ns,
+            time_unix_nano: u64::try_from(taken.now.time_ns).unwrap_or(0),
+            value: Some(value),
+            ..NumberDataPoint::default()
+        }
+    }
+}
+
+fn gauge(name: &str, unit: &str, data_points: Vec<NumberDataPoint>) -> Metric {
+    metric(name, unit, metric::Data::Gauge(Gauge { data_points }))
+}
+
+fn counter(name: &str, unit: &str, data_points: Vec<NumberDataPoint>) -> Metric {
+    let aggregation_temporality = AggregationTemporality::Cumulative.into();
+    metric(name, unit, metric::Data::Sum(Sum { data_points, aggregation_temporality, is_monotonic: true }))
+}
+
+fn metric(name: &str, unit: &str, data: metric::Data) -> Metric {
+    Metric { name: name.to_owned(), unit: unit.to_owned(), data: Some(data), ..Metric::default() }
+}
+
+fn whole(value: u64) -> number_data_point::Value {
+    number_data_point::Value::AsInt(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+fn real(value: f64) -> number_data_point::Value {
+    number_data_point::Value::AsDouble(value)
+}
+
+fn text(key: &str, value: &str) -> common::KeyValue {
+    pair(key, any_value::Value::StringValue(value.to_owned()))
+}
+
+fn pair(key: &str, value: any_value::Value) -> common::KeyValue {
+    common::KeyValue {
+        key: key.to_owned(),
+        value: Some(common::AnyValue { value: Some(value) }),
+        ..common::KeyValue::default()
+    }
+}
+
+/// A resource attribute; they are texts and whole numbers.
+fn attribute(attribute: &KeyValue) -> common::KeyValue {
+    let value = match &attribute.value {
+        Value::I64(value) => any_value::Value::IntValue(*value),
+        value => any_value::Value::StringValue(value.as_str().into_owned()),
+    };
+    pair(attribute.key.as_str(), value)
+}

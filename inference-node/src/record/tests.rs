@@ -1,0 +1,96 @@
+use service::channel::bounded;
+
+use super::*;
+use crate::config::{Identity, RecordConfig};
+use crate::engine::{EngineDescription, Sampling};
+use crate::queue::Asked;
+use crate::schedule::Load;
+use crate::step::Sample;
+
+fn call() -> Arc<Call> {
+    Arc::new(Call {
+        trace_id: 1,
+        span_id: 2,
+        parent_span_id: None,
+        arrival_ns: 1_000,
+        id: "c".to_owned(),
+        operation: "chat",
+        stream: true,
+        model: "m".into(),
+        tenant: None,
+        input_tokens: 3,
+        output_max: 10,
+        asked: Asked::default(),
+        sampling: Sampling { temperature: 0.0, top_p: 1.0, top_k: 0, seed: 0, ignore_eos: false },
+        stops: Arc::new([]),
+        sampled: true,
+    })
+}
+
+fn step(tokens: usize) -> StepRecord {
+    let mark = TokenMark { call: call(), choice: 0, index: 0, start_ns: 1_000, device_us: 1, stall: Stall::Decode };
+    StepRecord { end_ns: 2_000, batch: 1, tokens: vec![mark; tokens] }
+}
+
+fn taken() -> Taken {
+    let now = Sample { time_ns: 5, busy_us: 0, padding_us: 0, load: Load::default(), energy_j: None };
+    Taken { now, executing: None, power_w: None }
+}
+
+/// A full channel drops what comes, counts every span of it, and does not wait.
+#[test]
+fn full_channel_counts_what_it_drops() {
+    let (sender, mut receiver) = bounded("test.records", 1);
+    let lost = Lost::new(&Registry::new());
+    let recorder = Recorder::new(sender, lost.clone());
+    recorder.step(step(0));
+    assert!(receiver.try_recv().is_err(), "a step without recorded tokens is no record");
+    recorder.step(step(4));
+    recorder.step(step(7));
+    recorder.call(CallRecord::new(call(), 1));
+    recorder.sample(taken());
+    assert_eq!((lost.spans.get(), lost.samples.get()), (8, 1));
+    assert!(matches!(receiver.try_recv(), Ok(Record::Step(step)) if step.tokens.len() == 4));
+}
+
+fn engine() -> EngineDescription {
+    EngineDescription {
+        engine: "sim".to_owned(),
+        model: "m".to_owned(),
+        quantization: None,
+        tensor_parallel: None,
+        accelerator: None,
+        chips: None,
+        slots: 1,
+        max_len: 128,
+        simulated: None,
+    }
+}
+
+/// While nothing is taken, batches wait up to the bound; beyond it they are dropped and counted.
+#[tokio::test]
+async fn memory_is_bounded_while_the_collector_is_away() {
+    let config = RecordConfig { spans_max: 100, batch_spans: 10, ..RecordConfig::default() };
+    let (sender, receiver) = bounded("test.records", 10_000);
+    let lost = Lost::new(&Registry::new());
+    let origin = origin(&Identity::default(), &engine(), "i".to_owned(), 1.0);
+    let (outbox, _exporter) =
+        Outbox::new(&config, "http://127.0.0.1:1", origin, None, 0, receiver, lost.clone()).unwrap();
+    let recorder = Recorder::new(sender, lost.clone());
+    for _ in 0..1_000 {
+        recorder.step(step(10));
+    }
+    drop(recorder);
+    outbox.run().await;
+    assert_eq!(10_000 - lost.spans.get(), 100);
+}
+
+/// A bad endpoint is found when the node is built.
+#[test]
+fn bad_endpoint() {
+    let (_sender, receiver) = bounded("test.records", 1);
+    let origin = origin(&Identity::default(), &engine(), "i".to_owned(), 1.0);
+    let lost = Lost::new(&Registry::new());
+    let built = Outbox::new(&RecordConfig::default(), "http://[", origin, None, 0, receiver, lost);
+    assert_eq!(built.err().map(|error| error.kind()), Some(service::Kind::Invalid));
+}

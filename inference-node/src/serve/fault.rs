@@ -1,0 +1,115 @@
+//! Failures in OpenAI's shape.
+
+use axum::Json;
+use axum::extract::rejection::BytesRejection;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use telemetry::openai::{ApiFault, ErrorBody};
+
+/// A refused or failed call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    status: StatusCode,
+    body: ErrorBody,
+    /// Whether the same call may succeed in a second.
+    again: bool,
+}
+
+impl Fault {
+    fn new(status: StatusCode, kind: &str, message: impl Into<String>) -> Self {
+        let error = ApiFault { message: message.into(), kind: kind.to_owned(), param: None, code: None };
+        Self { status, body: ErrorBody { error }, again: false }
+    }
+
+    fn request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", message)
+    }
+
+    fn with_param(mut self, param: &str) -> Self {
+        self.body.error.param = Some(param.to_owned());
+        self
+    }
+
+    fn with_code(mut self, code: &str) -> Self {
+        self.body.error.code = Some(code.to_owned());
+        self
+    }
+
+    /// A field has a value that cannot be.
+    pub(crate) fn invalid(param: &str, message: impl Into<String>) -> Self {
+        Self::request(message).with_param(param)
+    }
+
+    /// A field asks for something that this node does not do.
+    pub(crate) fn unsupported(param: &str, what: &str) -> Self {
+        Self::request(format!("{what} is not supported by this node")).with_param(param).with_code("unsupported_parameter")
+    }
+
+    /// The body is no JSON of the right shape.
+    pub(crate) fn body(error: &serde_json::Error) -> Self {
+        Self::request(format!("the request body cannot be read: {error}"))
+    }
+
+    /// The body did not arrive.
+    pub(crate) fn unread(rejection: &BytesRejection) -> Self {
+        let message = format!("the request body cannot be read: {rejection}");
+        Self::new(rejection.status(), "invalid_request_error", message)
+    }
+
+    /// The prompt and the tokens asked for are longer than the model's context.
+    pub(crate) fn too_long(param: &str, prompt: usize, output: Option<u32>, longest: u32) -> Self {
+        let asked = output.map_or_else(String::new, |output| format!(" and {output} output tokens"));
+        let message = format!("the model's context holds {longest} tokens, the request needs {prompt} prompt tokens{asked}");
+        Self::invalid(param, message).with_code("context_length_exceeded")
+    }
+
+    /// Another model is served here.
+    pub(crate) fn no_such_model(model: &str) -> Self {
+        let message = format!("the model `{model}` does not exist on this node");
+        Self::new(StatusCode::NOT_FOUND, "invalid_request_error", message).with_param("model").with_code("model_not_found")
+    }
+
+    /// No such path.
+    pub(crate) fn no_such_route() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "invalid_request_error", "no such path")
+    }
+
+    /// The path exists, with another method.
+    pub(crate) fn wrong_method() -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request_error", "the path takes another method")
+    }
+
+    /// All slots and places in the queue are taken.
+    pub(crate) fn overloaded() -> Self {
+        let message = "the node is full; try again in a second";
+        let fault = Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_error", message);
+        Self { again: true, ..fault.with_code("queue_full") }
+    }
+
+    /// The node is going down.
+    pub(crate) fn closing() -> Self {
+        let message = "the node takes no more calls";
+        let fault = Self::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", message);
+        Self { again: true, ..fault.with_code("shutting_down") }
+    }
+
+    /// A fault of ours.
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", message)
+    }
+
+    /// As the body of an answer or a frame of a stream.
+    pub(crate) fn into_body(self) -> ErrorBody {
+        self.body
+    }
+}
+
+impl IntoResponse for Fault {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(self.body)).into_response();
+        if self.again {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}

@@ -1,0 +1,346 @@
+//! The step thread: plans, computes, accounts, hands out.
+//!
+//! ```text
+//! jobs -> open -> plan -> engine.step -> account -> deliver (text to clients, records to the recorder)
+//!                   ^                                   |
+//!                   +----------- complete --------------+
+//! ```
+//!
+//! Nothing here waits for a client or for the recorder: text goes into channels that have room
+//! for all of it, records into a channel that drops and counts. A client that is gone is noticed
+//! between two steps, and its slots are free for the next.
+
+mod account;
+mod calls;
+mod sample;
+mod timeline;
+
+pub(crate) use account::Account;
+pub(crate) use sample::{Meter, Sample, Sampler, Taken};
+pub(crate) use timeline::{NodeClock, Timeline};
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use service::channel::Receiver;
+use tokio::runtime::Handle;
+
+use crate::engine::{Engine, EngineError, SeqId, SequenceInput, StepResult, StepTime, Text};
+use crate::queue::{Event, Finish, Gauges, Job};
+use crate::record::{Outcome, Recorder, Stall, StepRecord, TokenMark};
+use crate::schedule::{Phase, Scheduler, StepPlan, Work};
+use crate::stream::TextStream;
+
+use calls::{Calls, Choice};
+
+/// Everything the step thread owns.
+pub(crate) struct Driver {
+    engine: Box<dyn Engine>,
+    text: Arc<dyn Text>,
+    longest: u32,
+    scheduler: Scheduler,
+    calls: Calls,
+    timeline: Timeline,
+    account: Account,
+    sampler: Sampler,
+    meter: Option<Meter>,
+    recorder: Recorder,
+    gauges: Arc<Gauges>,
+    next_seq: u64,
+    steps: u64,
+    /// Number of the last step that computed prompt tokens.
+    prefill_step: u64,
+}
+
+/// What a [`Driver`] is made of.
+pub(crate) struct Parts {
+    pub(crate) engine: Box<dyn Engine>,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) timeline: Timeline,
+    pub(crate) meter: Option<Meter>,
+    pub(crate) recorder: Recorder,
+    pub(crate) gauges: Arc<Gauges>,
+}
+
+impl Driver {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let start = Sample {
+            time_ns: parts.timeline.reached_ns(),
+            energy_j: parts.meter.as_ref().map(Meter::joules),
+            ..Sample::default()
+        };
+        Self {
+            text: parts.engine.text(),
+            longest: parts.engine.describe().max_len,
+            engine: parts.engine,
+            scheduler: parts.scheduler,
+            calls: Calls::default(),
+            timeline: parts.timeline,
+            account: Account::default(),
+            sampler: Sampler::new(start),
+            meter: parts.meter,
+            recorder: parts.recorder,
+            gauges: parts.gauges,
+            next_seq: 0,
+            steps: 0,
+            prefill_step: 0,
+        }
+    }
+
+    /// Runs until nobody can send jobs any more and all calls have ended. Blocks its thread.
+    pub(crate) fn run(mut self, mut jobs: Receiver<Job>, runtime: &Handle) {
+        // The start of the counters, against which the first window is reckoned.
+        let start = self.sample(self.timeline.reached_ns());
+        self.recorder.sample(Taken { now: start, executing: None, power_w: None });
+        loop {
+            while let Ok(job) = jobs.try_recv() {
+                self.open(job);
+            }
+            for key in self.calls.departed() {
+                self.abort(key, Outcome::Cancelled);
+            }
+            let plan = self.scheduler.plan();
+            self.gauges.set(self.scheduler.load());
+            match plan {
+                Some(plan) => self.step(&plan),
+                None if self.wait(&mut jobs, runtime) => {}
+                None => break,
+            }
+        }
+        let now = self.timeline.now_ns();
+        self.idle_until(now);
+        let last = self.sample(now);
+        if let Some(taken) = self.sampler.finish(last) {
+            self.recorder.sample(taken);
+        }
+    }
+
+    /// Waits for a job or for the next sample. False when no job can come any more.
+    fn wait(&mut self, jobs: &mut Receiver<Job>, runtime: &Handle) -> bool {
+        let now = self.timeline.now_ns();
+        let due = self.sampler.due_ns();
+        let left = Duration::from_nanos(u64::try_from(due - now).unwrap_or(0));
+        let waited = runtime.block_on(async { tokio::time::timeout(left, jobs.recv()).await });
+        match waited {
+            Ok(Some(job)) => {
+                self.idle_until(self.timeline.reached_ns());
+                self.open(job);
+                true
+            }
+            Ok(None) => false,
+            Err(_) => {
+                self.idle_until(due.max(self.timeline.reached_ns()));
+                self.look(false);
+                true
+            }
+        }
+    }
+
+    fn idle_until(&mut self, at_ns: i64) {
+        self.timeline.idle_until(at_ns);
+        if let Some(meter) = &mut self.meter {
+            meter.idle_until(at_ns);
+        }
+    }
+
+    fn sample(&self, time_ns: i64) -> Sample {
+        Sample {
+            time_ns,
+            busy_us: self.account.busy_us,
+            padding_us: self.account.padding_us,
+            load: self.scheduler.load(),
+            energy_j: self.meter.as_ref().map(Meter::joules),
+        }
+    }
+
+    fn look(&mut self, carried: bool) {
+        let sample = self.sample(self.timeline.reached_ns());
+        for taken in self.sampler.look(sample, carried) {
+            self.recorder.sample(taken);
+        }
+    }
+
+    /// Puts a job's choices into the queue of the scheduler; fails the call if one cannot ever run.
+    fn open(&mut self, job: Job) {
+        let key = self.next_seq;
+        let call = Arc::clone(&job.call);
+        let (mut choices, mut fault) = (Vec::new(), None);
+        for (index, prompt) in (0u32..).zip(&job.prompts) {
+            let id = SeqId(self.next_seq);
+            self.next_seq += 1;
+            let length = u32::try_from(prompt.len()).unwrap_or(u32::MAX);
+            let output_max = call.output_max.min(self.longest.saturating_sub(length)).max(1);
+            let mut sampling = call.sampling.clone();
+            sampling.seed = sampling.seed.wrapping_add(u64::from(index));
+            let input = SequenceInput { prompt: Arc::clone(prompt), max_tokens: output_max, sampling };
+            if let Err(refusal) = self.scheduler.offer(id, length, output_max) {
+                fault = Some(refusal.to_string());
+            } else if let Err(error) = self.engine.open(id, input) {
+                fault = Some(error.to_string());
+            }
+            let stream = TextStream::new(self.text.decoder(), Arc::clone(&call.stops));
+            choices.push((id, Choice::new(key, index, stream, output_max, call.arrival_ns)));
+        }
+        self.calls.insert(key, job, choices);
+        if let Some(fault) = fault {
+            self.abort(key, Outcome::Failed(fault));
+        }
+    }
+
+    fn abort(&mut self, key: u64, outcome: Outcome) {
+        let now = self.timeline.now_ns();
+        let Some((open, record)) = self.calls.abort(key, outcome, now) else { return };
+        for id in open {
+            self.scheduler.remove(id);
+            self.engine.close(id);
+        }
+        self.recorder.call(record);
+    }
+
+    fn step(&mut self, plan: &StepPlan) {
+        self.steps += 1;
+        let start_ns = self.timeline.begin(self.calls.newest_arrival(plan));
+        self.calls.scheduled(plan, start_ns);
+        let result = match self.engine.step(plan).and_then(|result| sound(plan, result)) {
+            Ok(result) => result,
+            Err(error) => return self.fail(plan, &error),
+        };
+        let (end_ns, device_us) = self.timeline.finish(start_ns, result.time);
+        if let (Some(meter), StepTime::Modelled { load, .. }) = (&mut self.meter, result.time) {
+            meter.step(start_ns, end_ns, load);
+        }
+        let shares = self.account.book(device_us, &result.weights, result.padding_weight);
+        self.scheduler.complete(plan);
+        if plan.work.iter().any(|work| work.phase == Phase::Prefill) {
+            self.prefill_step = self.steps;
+        }
+        self.deliver(plan, &result, &shares, end_ns);
+        let carried = self.calls.carries();
+        self.look(carried);
+    }
+
+    /// Gives every sequence its share and its token.
+    fn deliver(&mut self, plan: &StepPlan, result: &StepResult, shares: &[u64], end_ns: i64) {
+        let batch = u32::try_from(plan.work.len()).unwrap_or(u32::MAX);
+        let mut record = StepRecord { end_ns, batch, tokens: Vec::with_capacity(plan.work.len()) };
+        let mut tokens = result.tokens.iter();
+        let mut ended = Vec::new();
+        for (work, share) in plan.work.iter().zip(shares) {
+            let token = if work.yields { tokens.next() } else { None };
+            let Some((choice, call)) = self.calls.choice(work.seq) else { continue };
+            call.record.add_device(work.phase, *share);
+            choice.carried_us += share;
+            let Some(token) = token else { continue };
+            let stall = stall(work, choice, self.prefill_step, self.timeline.lag_ns(), end_ns);
+            if call.job.call.sampled {
+                record.tokens.push(TokenMark {
+                    call: Arc::clone(&call.job.call),
+                    choice: choice.index,
+                    index: choice.output,
+                    start_ns: choice.left_ns,
+                    device_us: choice.carried_us,
+                    stall,
+                });
+            }
+            call.record.token(end_ns, choice.left_ns, choice.output == 0);
+            choice.left(end_ns, self.steps, self.timeline.lag_ns());
+            if let Some(reason) = hand_out(choice, call, token.token, token.end, end_ns) {
+                ended.push((work.seq, reason));
+            }
+        }
+        self.recorder.step(record);
+        for (id, reason) in ended {
+            self.scheduler.remove(id);
+            self.engine.close(id);
+            if let Some(record) = self.calls.end_choice(id, reason) {
+                self.recorder.call(record);
+            }
+        }
+    }
+
+    /// The step's sequences are lost; the engine goes on.
+    fn fail(&mut self, plan: &StepPlan, error: &EngineError) {
+        tracing::error!(%error, "engine step failed");
+        let mut keys: Vec<u64> = plan.work.iter().filter_map(|work| self.calls.call_of(work.seq)).collect();
+        keys.dedup();
+        for key in keys {
+            self.abort(key, Outcome::Failed(error.to_string()));
+        }
+    }
+}
+
+/// Sends a token's text. Returns why the choice is over, if it is.
+fn hand_out(
+    choice: &mut Choice,
+    call: &mut calls::OpenCall,
+    token: u32,
+    end: bool,
+    end_ns: i64,
+) -> Option<Finish> {
+    let mut piece = if end { choice.stream.finish() } else { choice.stream.push(token) };
+    let reason = match (end || piece.stopped, choice.output >= choice.output_max) {
+        (true, _) => Some(Finish::Stop),
+        (false, true) => Some(Finish::Length),
+        (false, false) => None,
+    };
+    if reason == Some(Finish::Length) {
+        piece.text.push_str(&choice.stream.finish().text);
+    }
+    if !piece.text.is_empty() {
+        call.record.content_ns.get_or_insert(end_ns);
+        let event = Event::Text { choice: choice.index, text: piece.text, tokens: choice.output };
+        // A client that is gone is noticed before the next step.
+        let _ = call.job.events.try_send(event);
+    }
+    reason
+}
+
+/// Why the gap before this token was as long as it was.
+fn stall(work: &Work, choice: &Choice, prefill_step: u64, lag_ns: i64, end_ns: i64) -> Stall {
+    if choice.preempted {
+        Stall::Preempted
+    } else if choice.output == 0 || work.phase == Phase::Prefill || prefill_step > choice.left_step {
+        Stall::Prefill
+    } else if 2 * (lag_ns - choice.left_lag_ns) > end_ns - choice.left_ns {
+        Stall::Host
+    } else {
+        Stall::Decode
+    }
+}
+
+/// Holds an engine to its contract: one token for each work that yields, in order, and a weight for each.
+fn sound(plan: &StepPlan, result: StepResult) -> Result<StepResult, EngineError> {
+    let expected = plan.work.iter().filter(|work| work.yields).map(|work| work.seq);
+    if result.weights.len() == plan.work.len() && result.tokens.iter().map(|token| token.seq).eq(expected) {
+        Ok(result)
+    } else {
+        Err(EngineError::Step { reason: "the engine did not do what the plan says".to_owned() })
+    }
+}
+
+impl Choice {
+    fn new(call: u64, index: u32, stream: TextStream, output_max: u32, arrival_ns: i64) -> Self {
+        Self {
+            call,
+            index,
+            stream,
+            output: 0,
+            output_max,
+            left_ns: arrival_ns,
+            left_step: 0,
+            left_lag_ns: 0,
+            carried_us: 0,
+            preempted: false,
+        }
+    }
+
+    /// A token left.
+    fn left(&mut self, end_ns: i64, step: u64, lag_ns: i64) {
+        self.output += 1;
+        self.left_ns = end_ns;
+        self.left_step = step;
+        self.left_lag_ns = lag_ns;
+        self.carried_us = 0;
+        self.preempted = false;
+    }
+}

@@ -1,0 +1,134 @@
+//! The calls that are open on the step thread, and what each has used so far.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::engine::SeqId;
+use crate::queue::{Event, Finish, Job};
+use crate::record::{CallRecord, Outcome};
+use crate::schedule::{Phase, StepPlan};
+use crate::stream::TextStream;
+
+/// One choice of a call.
+pub(super) struct Choice {
+    pub(super) call: u64,
+    pub(super) index: u32,
+    pub(super) stream: TextStream,
+    /// Output tokens so far.
+    pub(super) output: u32,
+    /// Most output tokens: the client's limit, or where the longest sequence ends.
+    pub(super) output_max: u32,
+    /// When the token before left; at first, when the call arrived.
+    pub(super) left_ns: i64,
+    /// Number of the step that made the token before.
+    pub(super) left_step: u64,
+    /// Lag of the timeline when the token before left.
+    pub(super) left_lag_ns: i64,
+    /// Device time of steps that made no token; it rides on the next one.
+    pub(super) carried_us: u64,
+    /// Its memory was taken away since the token before.
+    pub(super) preempted: bool,
+}
+
+/// One open call.
+pub(super) struct OpenCall {
+    pub(super) job: Job,
+    pub(super) open: Vec<SeqId>,
+    pub(super) record: CallRecord,
+}
+
+/// All open calls.
+#[derive(Default)]
+pub(super) struct Calls {
+    calls: HashMap<u64, OpenCall>,
+    choices: HashMap<SeqId, Choice>,
+}
+
+impl Calls {
+    pub(super) fn insert(&mut self, key: u64, job: Job, choices: Vec<(SeqId, Choice)>) {
+        let record = CallRecord::new(Arc::clone(&job.call), job.prompts.len());
+        let open = choices.iter().map(|(id, _)| *id).collect();
+        self.choices.extend(choices);
+        self.calls.insert(key, OpenCall { job, open, record });
+    }
+
+    pub(super) fn choice(&mut self, id: SeqId) -> Option<(&mut Choice, &mut OpenCall)> {
+        let choice = self.choices.get_mut(&id)?;
+        let call = self.calls.get_mut(&choice.call)?;
+        Some((choice, call))
+    }
+
+    /// Device time that rides on later tokens.
+    pub(super) fn carries(&self) -> bool {
+        self.choices.values().any(|choice| choice.carried_us > 0)
+    }
+
+    /// Arrival of the youngest call that the plan admits, and notes that they are scheduled.
+    pub(super) fn newest_arrival(&self, plan: &StepPlan) -> i64 {
+        let fresh = plan.work.iter().filter(|work| work.start == 0);
+        let calls = fresh.filter_map(|work| self.calls.get(&self.choices.get(&work.seq)?.call));
+        calls.map(|call| call.job.call.arrival_ns).max().unwrap_or(i64::MIN)
+    }
+
+    /// Notes the first step of each call, and who was preempted.
+    pub(super) fn scheduled(&mut self, plan: &StepPlan, start_ns: i64) {
+        for work in plan.work.iter().filter(|work| work.start == 0) {
+            if let Some((_, call)) = self.choice(work.seq) {
+                call.record.scheduled_ns.get_or_insert(start_ns);
+            }
+        }
+        for id in &plan.preempted {
+            if let Some((choice, call)) = self.choice(*id) {
+                choice.preempted = true;
+                call.record.preemptions += 1;
+            }
+        }
+    }
+
+    /// Ends a choice. Returns the call's record if that was its last one.
+    pub(super) fn end_choice(&mut self, id: SeqId, reason: Finish) -> Option<CallRecord> {
+        let choice = self.choices.remove(&id)?;
+        let call = self.calls.get_mut(&choice.call)?;
+        call.record.end_choice(choice.index, reason);
+        call.open.retain(|open| *open != id);
+        // The channel has room for everything a call can say; if the client is gone, nobody listens.
+        let _ = call.job.events.try_send(Event::End { choice: choice.index, reason, tokens: choice.output });
+        if call.open.is_empty() { self.calls.remove(&choice.call).map(|call| call.record) } else { None }
+    }
+
+    /// Calls whose client no longer listens.
+    pub(super) fn departed(&self) -> Vec<u64> {
+        self.calls.iter().filter(|(_, call)| call.job.events.is_closed()).map(|(key, _)| *key).collect()
+    }
+
+    /// The call that a sequence belongs to.
+    pub(super) fn call_of(&self, id: SeqId) -> Option<u64> {
+        self.choices.get(&id).map(|choice| choice.call)
+    }
+
+    /// Takes a call out, with its sequences that are still open.
+    pub(super) fn abort(&mut self, key: u64, outcome: Outcome, at_ns: i64) -> Option<(Vec<SeqId>, CallRecord)> {
+        let mut call = self.calls.remove(&key)?;
+        if let Outcome::Failed(message) = &outcome {
+            let _ = call.job.events.try_send(Event::Failed(message.clone()));
+        }
+        for id in &call.open {
+            if let Some(choice) = self.choices.remove(id) {
+                call.record.end_choice(choice.index, Finish::Abort);
+            }
+        }
+        call.record.outcome = outcome;
+        call.record.end_ns = at_ns.max(call.record.end_ns);
+        Some((call.open, call.record))
+    }
+}
+
+impl CallRecord {
+    /// Adds a share of a step's device time.
+    pub(super) fn add_device(&mut self, phase: Phase, us: u64) {
+        match phase {
+            Phase::Prefill => self.device_us_prefill += us,
+            Phase::Decode => self.device_us_decode += us,
+        }
+    }
+}
