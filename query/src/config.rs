@@ -1,0 +1,76 @@
+//! Settings of the query service.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Settings of the query service.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Rows after which an answer is cut and marked `truncated`, unless the request asks for fewer. Default 10,000.
+    pub max_rows: usize,
+    /// Milliseconds after which a query is cancelled, unless the request asks for fewer. Default 60,000.
+    pub timeout_ms: u64,
+    /// Bytes that all running queries may hold in sorts, joins and aggregates together. Default 1 GiB.
+    pub memory_bytes: usize,
+    /// Bytes of file footers kept in memory, so that a file is opened without reading its end again. Default 256 MiB.
+    pub footer_cache_bytes: usize,
+    /// Bytes that sorts and aggregates may spill to the temporary directory. Default 20 GiB.
+    pub spill_bytes_max: u64,
+    /// Parts of one query that run side by side. Default 2.
+    pub partitions: usize,
+    /// Queries that run side by side; more wait. Default 8.
+    pub concurrency: usize,
+    /// Seconds between one computation of the fleet series on `/metrics` and the end of the minute it covers. Default 10.
+    pub settle_seconds: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            max_rows: 10_000,
+            timeout_ms: 60_000,
+            memory_bytes: 1 << 30,
+            footer_cache_bytes: 256 << 20,
+            spill_bytes_max: 20 << 30,
+            partitions: 2,
+            concurrency: 8,
+            settle_seconds: 10,
+        }
+    }
+}
+
+/// Smallest pool in which a sort can make progress.
+const MEMORY_BYTES_MIN: usize = 16 << 20;
+
+impl Config {
+    /// Adds a line for every value that cannot be served.
+    pub fn validate(&self, faults: &mut Vec<String>) {
+        let counts = [("max_rows", self.max_rows), ("partitions", self.partitions), ("concurrency", self.concurrency)];
+        for (key, value) in counts {
+            if value == 0 {
+                faults.push(format!("query.{key} must be at least 1"));
+            }
+        }
+        if self.timeout_ms == 0 {
+            faults.push("query.timeout_ms must be at least 1".to_owned());
+        }
+        if self.memory_bytes < MEMORY_BYTES_MIN {
+            faults.push(format!("query.memory_bytes must be at least {MEMORY_BYTES_MIN}"));
+        }
+        if self.settle_seconds >= 60 {
+            faults.push("query.settle_seconds must be less than 60".to_owned());
+        }
+    }
+
+    /// The longest a query may take.
+    pub(crate) fn timeout(&self, asked_ms: Option<u64>) -> Duration {
+        Duration::from_millis(asked_ms.map_or(self.timeout_ms, |asked| asked.min(self.timeout_ms)))
+    }
+
+    /// The most rows an answer may hold.
+    pub(crate) fn rows(&self, asked: Option<usize>) -> usize {
+        asked.map_or(self.max_rows, |asked| asked.min(self.max_rows))
+    }
+}

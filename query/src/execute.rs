@@ -1,0 +1,133 @@
+//! Runs a plan within limits: a place among the running queries, a deadline, a number of rows.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use datafusion::{
+    common::Result,
+    physical_plan::{SendableRecordBatchStream, execute_stream},
+};
+use futures::StreamExt;
+use lake::{Lake, Snapshot};
+use service::{Deps, metrics::Counter};
+use telemetry::{
+    contract::{AnswerColumn, ApiError, Freshness, SqlRequest},
+    table::Role,
+};
+use tokio::sync::Semaphore;
+
+use crate::{config::Config, error, plan::Scope, session::Shared};
+
+/// An answer before it is encoded.
+pub(crate) struct Collected {
+    pub(crate) schema: SchemaRef,
+    pub(crate) batches: Vec<RecordBatch>,
+    pub(crate) columns: Vec<AnswerColumn>,
+    pub(crate) version: BTreeMap<String, i64>,
+    pub(crate) freshness: Option<Freshness>,
+    pub(crate) truncated: bool,
+    pub(crate) elapsed: Duration,
+}
+
+/// Everything a query needs.
+pub(crate) struct Engine {
+    pub(crate) config: Config,
+    pub(crate) lake: Lake,
+    pub(crate) deps: Deps,
+    shared: Shared,
+    places: Semaphore,
+    answered: Counter,
+    failed: Counter,
+}
+
+impl Engine {
+    /// # Errors
+    /// A runtime that cannot be set up within the configured limits.
+    pub(crate) fn new(config: Config, lake: Lake, deps: Deps) -> Result<Engine> {
+        let shared = Shared::new(&config, &lake)?;
+        let outcome = |outcome: &str| {
+            let labels = [("outcome", outcome.to_owned())];
+            deps.metrics.counter("tokenwatt_query_requests_total", "Queries by outcome.", &labels)
+        };
+        let (answered, failed) = (outcome("answered"), outcome("failed"));
+        let places = Semaphore::new(config.concurrency);
+        Ok(Engine { config, lake, deps, shared, places, answered, failed })
+    }
+
+    /// Answers one statement.
+    ///
+    /// # Errors
+    /// What the caller can do about it.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the query.
+    pub(crate) async fn run(&self, request: &SqlRequest) -> Result<Collected, ApiError> {
+        let timeout = self.config.timeout(request.timeout_ms);
+        let outcome = match tokio::time::timeout(timeout, self.admitted(request)).await {
+            Ok(Ok(collected)) => Ok(collected),
+            Ok(Err(error)) => Err(error::to_api(&error)),
+            Err(_) if self.places.available_permits() == 0 => Err(error::overloaded(self.config.concurrency)),
+            Err(_) => Err(error::timeout(timeout)),
+        };
+        match &outcome {
+            Ok(_) => self.answered.inc(),
+            Err(_) => self.failed.inc(),
+        }
+        outcome
+    }
+
+    async fn admitted(&self, request: &SqlRequest) -> Result<Collected> {
+        let started = self.deps.clock.monotonic();
+        // The semaphore is never closed, so this only waits.
+        let _place = self.places.acquire().await;
+        let now_us = self.deps.clock.now_us();
+        let scope = Scope::new(self.shared.clone(), self.lake.clone(), now_us);
+        let planned = scope.plan(request).await?;
+        let physical = planned.state.query_planner().create_physical_plan(&planned.plan, &planned.state).await?;
+        let stream = execute_stream(physical, planned.state.task_ctx())?;
+        let schema = stream.schema();
+        let (batches, truncated) = collect(stream, self.config.rows(request.max_rows)).await?;
+        let snapshots = scope.snapshots();
+        Ok(Collected {
+            schema,
+            batches,
+            columns: planned.columns,
+            freshness: freshness(&snapshots, now_us),
+            version: versions(&snapshots),
+            truncated,
+            elapsed: self.deps.clock.monotonic().saturating_sub(started),
+        })
+    }
+}
+
+/// The stream's first `limit` rows, and whether there were more.
+async fn collect(mut stream: SendableRecordBatchStream, limit: usize) -> Result<(Vec<RecordBatch>, bool)> {
+    let (mut batches, mut room) = (Vec::new(), limit);
+    while let Some(batch) = stream.next().await.transpose()? {
+        if batch.num_rows() > room {
+            batches.push(batch.slice(0, room));
+            return Ok((batches, true));
+        }
+        room -= batch.num_rows();
+        batches.push(batch);
+    }
+    Ok((batches, false))
+}
+
+/// Versions by table; one pinned beside the newest keeps the name it was asked under, `tokens@7`.
+fn versions(snapshots: &BTreeMap<String, Arc<Snapshot>>) -> BTreeMap<String, i64> {
+    let name = |asked: &String, snapshot: &Snapshot| {
+        let is_only = snapshots.values().filter(|other| other.table.name == snapshot.table.name).count() == 1;
+        if is_only { snapshot.table.name.to_owned() } else { asked.clone() }
+    };
+    snapshots.iter().map(|(asked, snapshot)| (name(asked, snapshot), snapshot.version)).collect()
+}
+
+/// How old the newest row of the stalest table is, among tables that events arrive in.
+fn freshness(snapshots: &BTreeMap<String, Arc<Snapshot>>, now_us: i64) -> Option<Freshness> {
+    let receives = |snapshot: &&Arc<Snapshot>| {
+        matches!(snapshot.table.role, Role::Live | Role::Bulk) && snapshot.table.column("first_seen").is_none()
+    };
+    let newest_time_us = snapshots.values().filter(receives).filter_map(|snapshot| snapshot.newest_time_us).min()?;
+    Some(Freshness { newest_time_us, lag_s: now_us.saturating_sub(newest_time_us) as f64 / 1e6 })
+}

@@ -1,0 +1,106 @@
+//! The fleet's series on `/metrics`, computed once a minute over the last closed minute.
+//!
+//! Counters add each closed minute once and never fall; gauges say what the last closed minute was. What has no data is
+//! absent, not 0.
+
+mod measure;
+mod series;
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{Router, http::header, routing::get};
+use parking_lot::Mutex;
+use service::{metrics::CONTENT_TYPE, shutdown::Stage};
+use telemetry::contract::ApiError;
+
+use crate::execute::Engine;
+use series::Series;
+
+/// Microseconds in a minute.
+const MINUTE_US: i64 = 60_000_000;
+/// Minutes made up for after a time without answers; older ones stay uncounted, which a counter may, twice counted it may not.
+const CATCH_UP_MINUTES: i64 = 10;
+/// Tables whose newest row says how fresh the fleet's data is.
+const LIVE: [&str; 3] = ["requests", "tokens", "devices"];
+
+/// The fleet's series. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Fleet {
+    engine: Arc<Engine>,
+    series: Arc<Mutex<Series>>,
+}
+
+impl Fleet {
+    /// Starts to count with the minute that runs now.
+    pub(crate) fn start(engine: Arc<Engine>) -> Fleet {
+        let fleet = Fleet { engine, series: Arc::default() };
+        let (counting, stop) = (fleet.clone(), fleet.engine.deps.shutdown.token(Stage::Query));
+        fleet.engine.deps.tasks.spawn("query.fleet", async move {
+            // Cancel safe: a minute is added in one step, after all of it was asked.
+            tokio::select! {
+                () = counting.count_minutes() => (),
+                () = stop.cancelled() => (),
+            }
+        });
+        fleet
+    }
+
+    /// Route `/metrics`: the fleet's series, then the process's own.
+    pub(crate) fn router(&self) -> Router {
+        let fleet = self.clone();
+        let page = move || {
+            let fleet = fleet.clone();
+            async move { ([(header::CONTENT_TYPE, CONTENT_TYPE)], fleet.page().await) }
+        };
+        Router::new().route("/metrics", get(page))
+    }
+
+    async fn count_minutes(&self) {
+        let settle_us = i64::try_from(self.engine.config.settle_seconds).unwrap_or(0) * 1_000_000;
+        let mut next = self.engine.deps.clock.now_us().div_euclid(MINUTE_US);
+        loop {
+            let due_us = (next + 1) * MINUTE_US + settle_us;
+            let wait_us = due_us - self.engine.deps.clock.now_us();
+            if wait_us > 0 {
+                tokio::time::sleep(Duration::from_micros(wait_us.unsigned_abs())).await;
+                continue;
+            }
+            match self.add(next).await {
+                Ok(()) => next += 1,
+                Err(error) => {
+                    tracing::warn!(kind = error.kind, error = error.message, "fleet series lack a minute, will ask again");
+                    let oldest = self.engine.deps.clock.now_us().div_euclid(MINUTE_US) - CATCH_UP_MINUTES;
+                    next = next.max(oldest);
+                    tokio::time::sleep(Duration::from_secs(5)).await;
+                }
+            }
+        }
+    }
+
+    /// Adds one closed minute, given as minutes since 1970-01-01 UTC.
+    pub(crate) async fn add(&self, minute: i64) -> Result<(), ApiError> {
+        let measured = measure::minute(&self.engine, minute * MINUTE_US).await?;
+        self.series.lock().add(measured);
+        Ok(())
+    }
+
+    /// The whole text.
+    pub(crate) async fn page(&self) -> String {
+        let lag_s = self.lag_s().await;
+        let mut text = self.series.lock().render(lag_s);
+        text.push_str(&self.engine.deps.metrics.render_open());
+        text.push_str("# EOF\n");
+        text
+    }
+
+    /// Seconds since the newest event of any live table; `None` before there is one.
+    async fn lag_s(&self) -> Option<f64> {
+        let mut newest = None;
+        for table in LIVE {
+            if let Ok(snapshot) = self.engine.lake.snapshot(table, None).await {
+                newest = newest.max(snapshot.newest_time_us);
+            }
+        }
+        newest.map(|us| (self.engine.deps.clock.now_us().saturating_sub(us)) as f64 / 1e6)
+    }
+}

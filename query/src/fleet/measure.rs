@@ -1,0 +1,202 @@
+//! Asks for one closed minute.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+use telemetry::contract::{ApiError, SqlAnswer, SqlRequest};
+
+use super::{
+    MINUTE_US,
+    series::{Buckets, Family, Labels, Measured, TPOT_BOUNDS, TTFT_BOUNDS},
+};
+use crate::{answer, execute::Engine};
+
+/// How long before a minute a call that ended in it may have begun.
+const CALL_US_MAX: i64 = 10 * MINUTE_US;
+
+/// All the minute that begins at `from_us` held.
+///
+/// # Errors
+/// What the first query that failed answered; nothing is counted then.
+pub(super) async fn minute(engine: &Engine, from_us: i64) -> Result<Measured, ApiError> {
+    let mut measured = Measured::default();
+    calls(&mut measured, &ask(engine, &calls_sql(from_us)).await?);
+    let until_us = from_us + MINUTE_US;
+    tokens(&mut measured, &ask(engine, &tokens_sql(from_us, until_us)).await?);
+    utilization(&mut measured, &ask(engine, &of_minute(UTILIZATION, from_us)).await?);
+    energy(&mut measured, &ask(engine, &of_minute(ENERGY, from_us)).await?);
+    cost(&mut measured, &ask(engine, &of_minute(COST, from_us)).await?);
+    let per_million = ask(engine, &of_minute(COST_PER_MILLION, from_us)).await?;
+    for row in Rows::of(&per_million) {
+        row.gauge(&mut measured, Family::CostPerMillion, row.place(), "usd");
+    }
+    Ok(measured)
+}
+
+const UTILIZATION: &str = "SELECT region, model, avg(allocated) AS allocated, avg(executing) AS executing, avg(tensor) AS tensor, \
+    avg(useful) AS useful FROM utilization WHERE $minute GROUP BY region, model";
+const ENERGY: &str = "SELECT region, model, boundary, confidence, sum(joules) AS joules, sum(power_w) AS watts, \
+    sum(output_tokens) / sum(joules) AS tokens_per_joule FROM perf_per_watt WHERE $minute GROUP BY region, model, boundary, confidence";
+const COST: &str = "SELECT region, model, sum(cost_usd) AS cost, sum(usd_per_hour) AS per_hour, sum(unpriced_hosts) AS unpriced \
+    FROM cost_per_region WHERE $minute GROUP BY region, model";
+const COST_PER_MILLION: &str = "SELECT region, model, usd_per_million_output_tokens AS usd FROM cost_per_million_tokens \
+    WHERE $minute AND basis = 'allocation'";
+
+fn of_minute(sql: &str, from_us: i64) -> String {
+    sql.replace("$minute", &format!("time = {}", instant(from_us)))
+}
+
+fn instant(us: i64) -> String {
+    format!("arrow_cast({us}, 'Timestamp(Microsecond, Some(\"UTC\"))')")
+}
+
+/// Calls that ended in the minute: they are all there once it has settled, whenever they began.
+fn calls_sql(from_us: i64) -> String {
+    let mut sql = "SELECT region, model, measured_at, count(*) AS requests".to_owned();
+    for (column, bounds) in [("ttft_s", TTFT_BOUNDS.as_slice()), ("tpot_s", TPOT_BOUNDS.as_slice())] {
+        let _ = write!(sql, ", count({column}) AS {column}_count, sum({column}) AS {column}_sum");
+        for (index, bound) in bounds.iter().enumerate() {
+            let _ = write!(sql, ", count(CASE WHEN {column} <= {bound:?} THEN 1 END) AS {column}_{index}");
+        }
+    }
+    let (oldest, until_us) = (from_us - CALL_US_MAX, from_us + MINUTE_US);
+    let _ = write!(
+        sql,
+        " FROM (SELECT *, CAST(time AS BIGINT) + CAST(coalesce(e2e_s, 0.0) * 1000000.0 AS BIGINT) AS ended FROM requests \
+         WHERE time >= {} AND time < {}) AS calls WHERE ended >= {from_us} AND ended < {until_us} \
+         GROUP BY region, model, measured_at",
+        instant(oldest),
+        instant(until_us)
+    );
+    sql
+}
+
+/// Tokens by when they left. An engine that sends no token spans is counted by its calls, when they end.
+fn tokens_sql(from_us: i64, until_us: i64) -> String {
+    let (from, until) = (instant(from_us), instant(until_us));
+    let oldest = instant(from_us - CALL_US_MAX);
+    format!(
+        "SELECT region, model, sum(tokens) AS tokens FROM (\
+           SELECT region, model, \"count\" AS tokens FROM tokens WHERE time >= {from} AND time < {until} \
+           UNION ALL \
+           SELECT region, model, output_tokens FROM requests AS r \
+           WHERE measured_at = 'server' AND time >= {oldest} AND time < {until} \
+             AND CAST(time AS BIGINT) + CAST(coalesce(e2e_s, 0.0) * 1000000.0 AS BIGINT) >= {from_us} \
+             AND CAST(time AS BIGINT) + CAST(coalesce(e2e_s, 0.0) * 1000000.0 AS BIGINT) < {until_us} \
+             AND NOT EXISTS (SELECT 1 FROM tokens AS t WHERE t.time >= {oldest} AND t.time < {until} \
+               AND t.trace_id = r.trace_id AND t.request_span_id = r.span_id)) AS made \
+         GROUP BY region, model"
+    )
+}
+
+async fn ask(engine: &Engine, sql: &str) -> Result<SqlAnswer, ApiError> {
+    let request = SqlRequest { sql: sql.to_owned(), ..SqlRequest::default() };
+    engine.run(&request).await.map(answer::json)
+}
+
+fn calls(measured: &mut Measured, answer: &SqlAnswer) {
+    for row in Rows::of(answer) {
+        let mut labels = row.place();
+        labels.push(("measured_at", row.text("measured_at")));
+        if let Some(requests) = row.number("requests") {
+            measured.increments.push((Family::Requests, labels.clone(), requests));
+        }
+        for (family, column, bounds) in [(Family::Ttft, "ttft_s", TTFT_BOUNDS.len()), (Family::Tpot, "tpot_s", TPOT_BOUNDS.len())] {
+            let count = row.number(&format!("{column}_count")).unwrap_or(0.0);
+            if count > 0.0 {
+                let at_most = (0..bounds).map(|index| row.number(&format!("{column}_{index}")).unwrap_or(0.0)).collect();
+                let sum = row.number(&format!("{column}_sum")).unwrap_or(0.0);
+                measured.buckets.push((family, labels.clone(), Buckets { at_most, count, sum }));
+            }
+        }
+    }
+}
+
+fn tokens(measured: &mut Measured, answer: &SqlAnswer) {
+    for row in Rows::of(answer) {
+        let mut labels = row.place();
+        labels.push(("measured_at", "server".to_owned()));
+        row.increment(measured, Family::OutputTokens, labels, "tokens");
+    }
+}
+
+fn utilization(measured: &mut Measured, answer: &SqlAnswer) {
+    for row in Rows::of(answer) {
+        for kind in ["allocated", "executing", "tensor", "useful"] {
+            let mut labels = row.place();
+            labels.push(("kind", kind.to_owned()));
+            row.gauge(measured, Family::Utilization, labels, kind);
+        }
+    }
+}
+
+fn energy(measured: &mut Measured, answer: &SqlAnswer) {
+    for row in Rows::of(answer) {
+        let mut labels = row.place();
+        labels.push(("boundary", row.text("boundary")));
+        labels.push(("confidence", row.text("confidence")));
+        row.increment(measured, Family::Energy, labels.clone(), "joules");
+        row.gauge(measured, Family::Power, labels.clone(), "watts");
+        row.gauge(measured, Family::TokensPerJoule, labels, "tokens_per_joule");
+    }
+}
+
+fn cost(measured: &mut Measured, answer: &SqlAnswer) {
+    for row in Rows::of(answer) {
+        row.increment(measured, Family::Cost, row.place(), "cost");
+        row.gauge(measured, Family::CostPerHour, row.place(), "per_hour");
+        if row.number("unpriced").is_some_and(|hosts| hosts > 0.0) {
+            row.gauge(measured, Family::UnpricedHosts, row.place(), "unpriced");
+        }
+    }
+}
+
+/// A row whose values are found by name.
+struct Row<'a> {
+    answer: &'a SqlAnswer,
+    values: &'a [Value],
+}
+
+struct Rows;
+
+impl Rows {
+    fn of(answer: &SqlAnswer) -> impl Iterator<Item = Row<'_>> {
+        answer.rows.iter().map(move |values| Row { answer, values })
+    }
+}
+
+impl Row<'_> {
+    fn value(&self, name: &str) -> Option<&Value> {
+        let at = self.answer.columns.iter().position(|column| column.name == name)?;
+        self.values.get(at)
+    }
+
+    /// A number or a decimal.
+    fn number(&self, name: &str) -> Option<f64> {
+        match self.value(name)? {
+            Value::Number(number) => number.as_f64(),
+            Value::String(text) => text.parse().ok(),
+            _ => None,
+        }
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.value(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+    }
+
+    fn place(&self) -> Labels {
+        vec![("region", self.text("region")), ("model", self.text("model"))]
+    }
+
+    fn increment(&self, measured: &mut Measured, family: Family, labels: Labels, column: &str) {
+        if let Some(value) = self.number(column) {
+            measured.increments.push((family, labels, value));
+        }
+    }
+
+    fn gauge(&self, measured: &mut Measured, family: Family, labels: Labels, column: &str) {
+        if let Some(value) = self.number(column) {
+            measured.gauges.push((family, labels, value));
+        }
+    }
+}

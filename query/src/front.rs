@@ -1,0 +1,3 @@
+//! Where questions come in.
+
+pub(crate) mod http;

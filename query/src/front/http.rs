@@ -1,0 +1,181 @@
+//! `POST /api/v1/sql`: a statement as JSON (`{"sql": …, "params": {…}}`) or as plain text; `Accept` chooses the answer.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::post,
+};
+use serde_json::json;
+use telemetry::contract::{ApiError, SqlRequest};
+
+use crate::{answer, encode, error, execute::{Collected, Engine}};
+
+/// Largest statement with its parameters.
+const BODY_BYTES_MAX: usize = 1 << 20;
+
+/// The route.
+pub(crate) fn router(engine: Arc<Engine>) -> Router {
+    Router::new()
+        .route("/api/v1/sql", post(sql))
+        .layer(axum::extract::DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(engine)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Json,
+    Ndjson,
+    Csv,
+    Arrow,
+    Parquet,
+}
+
+async fn sql(State(engine): State<Arc<Engine>>, headers: HeaderMap, body: Bytes) -> Response {
+    match answered(&engine, &headers, &body).await {
+        Ok(response) => response,
+        Err(error) => refusal(&error),
+    }
+}
+
+async fn answered(engine: &Engine, headers: &HeaderMap, body: &[u8]) -> Result<Response, ApiError> {
+    let format = Format::accepted(headers)?;
+    let collected = engine.run(&request(headers, body)?).await?;
+    let bytes = match format {
+        Format::Json => {
+            return Ok(axum::Json(answer::json(collected)).into_response());
+        }
+        Format::Ndjson => encode::ndjson(&collected.batches),
+        Format::Csv => encode::csv(&collected.schema, &collected.batches),
+        Format::Arrow => encode::arrow_stream(&collected.schema, &collected.batches).map_err(|error| error::to_api(&error))?,
+        Format::Parquet => encode::parquet(&collected.schema, &collected.batches).map_err(|error| error::to_api(&error))?,
+    };
+    Ok(raw(format, bytes, &collected))
+}
+
+/// The bytes, with what JSON answers say of themselves in headers.
+fn raw(format: Format, bytes: Vec<u8>, collected: &Collected) -> Response {
+    let version = serde_json::to_string(&collected.version).unwrap_or_default();
+    let mut response = bytes.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
+    let mut note = |name: &'static str, value: String| {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.insert(name, value);
+        }
+    };
+    note("x-tokenwatt-truncated", collected.truncated.to_string());
+    note("x-tokenwatt-version", version);
+    note("x-tokenwatt-served-by", answer::SERVED_BY.to_owned());
+    response
+}
+
+fn request(headers: &HeaderMap, body: &[u8]) -> Result<SqlRequest, ApiError> {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("application/json");
+    let invalid = |message: String| ApiError {
+        kind: "invalid".to_owned(),
+        message,
+        hint: Some(r#"send {"sql": "SELECT …"} as application/json, or the statement as text/plain"#.to_owned()),
+    };
+    match kind.split(';').next().map(str::trim) {
+        Some("application/json") => serde_json::from_slice(body).map_err(|error| invalid(format!("the body is not a request: {error}"))),
+        Some("text/plain" | "application/sql") => match std::str::from_utf8(body) {
+            Ok(sql) => Ok(SqlRequest { sql: sql.to_owned(), ..SqlRequest::default() }),
+            Err(_) => Err(invalid("the statement is not UTF-8".to_owned())),
+        },
+        _ => Err(invalid(format!("content type {kind} is not understood"))),
+    }
+}
+
+impl Format {
+    /// The first type in `Accept` that we can give; JSON where nothing is asked.
+    fn accepted(headers: &HeaderMap) -> Result<Format, ApiError> {
+        let Some(accept) = headers.get(header::ACCEPT) else { return Ok(Format::Json) };
+        let accept = accept.to_str().unwrap_or_default();
+        let types = accept.split(',').map(|range| range.split(';').next().unwrap_or_default().trim());
+        types.filter_map(Format::of).next().ok_or_else(|| ApiError {
+            kind: "invalid".to_owned(),
+            message: format!("no answer can be given as {accept}"),
+            hint: Some(
+                "accept application/json, application/x-ndjson, text/csv, application/vnd.apache.arrow.stream or \
+                 application/vnd.apache.parquet"
+                    .to_owned(),
+            ),
+        })
+    }
+
+    fn of(range: &str) -> Option<Format> {
+        match range {
+            "" | "*/*" | "application/*" | "application/json" => Some(Format::Json),
+            "application/x-ndjson" | "application/jsonl" => Some(Format::Ndjson),
+            "text/csv" | "text/*" => Some(Format::Csv),
+            "application/vnd.apache.arrow.stream" => Some(Format::Arrow),
+            "application/vnd.apache.parquet" => Some(Format::Parquet),
+            _ => None,
+        }
+    }
+
+    fn content_type(self) -> &'static str {
+        match self {
+            Format::Json => "application/json",
+            Format::Ndjson => "application/x-ndjson",
+            Format::Csv => "text/csv; charset=utf-8; header=present",
+            Format::Arrow => "application/vnd.apache.arrow.stream",
+            Format::Parquet => "application/vnd.apache.parquet",
+        }
+    }
+}
+
+fn refusal(error: &ApiError) -> Response {
+    let status = match error.kind.as_str() {
+        "invalid" => StatusCode::BAD_REQUEST,
+        "denied" => StatusCode::FORBIDDEN,
+        "not_found" => StatusCode::NOT_FOUND,
+        "too_large" => StatusCode::PAYLOAD_TOO_LARGE,
+        "overloaded" | "unavailable" => StatusCode::SERVICE_UNAVAILABLE,
+        "timeout" => StatusCode::GATEWAY_TIMEOUT,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    let mut response = (status, axum::Json(json!({ "error": error }))).into_response();
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("2"));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderMap, HeaderValue, header};
+
+    use super::{Format, request};
+
+    fn with(name: header::HeaderName, value: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(name, HeaderValue::from_static(value))])
+    }
+
+    #[test]
+    fn accept_chooses_the_first_form_we_have() {
+        let chosen = |accept| Format::accepted(&with(header::ACCEPT, accept)).map_err(|error| error.kind);
+        assert_eq!(Format::accepted(&HeaderMap::new()).ok(), Some(Format::Json));
+        assert_eq!(chosen("image/png, text/csv;q=0.9"), Ok(Format::Csv));
+        assert_eq!(chosen("application/vnd.apache.parquet"), Ok(Format::Parquet));
+        assert_eq!(chosen("*/*"), Ok(Format::Json));
+        assert_eq!(chosen("image/png"), Err("invalid".to_owned()));
+    }
+
+    #[test]
+    fn a_statement_comes_as_json_or_as_text() {
+        let json = request(&HeaderMap::new(), br#"{"sql": "SELECT 1", "params": {"n": 3}}"#).expect("a request");
+        assert_eq!((json.sql.as_str(), json.params["n"].as_i64()), ("SELECT 1", Some(3)));
+        let text = request(&with(header::CONTENT_TYPE, "text/plain; charset=utf-8"), b"SELECT 2").expect("a request");
+        assert_eq!(text.sql, "SELECT 2");
+        for (kind, body) in [("application/json", "SELECT 1"), ("application/json", r#"{"sq": 1}"#), ("image/png", "x")] {
+            let error = request(&with(header::CONTENT_TYPE, kind), body.as_bytes()).expect_err("refused");
+            assert_eq!(error.kind, "invalid");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Answers SQL over the lake.
+//!
+//! ```text
+//! front (HTTP) ─► execute (a place, a deadline) ─► plan (parse, pin, verify) ─► scan (prune, read) ─► encode
+//! ```
+//!
+//! Invariants:
+//! 1. Nothing here writes: every plan is verified to read only, whatever the front.
+//! 2. A query sees one version of each table, and its answer names it.
+//! 3. Unknown is NULL. A number that needs a price, a power figure or a counter that is not there has none.
+//! 4. Only this crate links DataFusion.
+
+mod answer;
+mod config;
+pub mod docs;
+mod encode;
+mod error;
+mod execute;
+mod fleet;
+mod front;
+mod functions;
+mod plan;
+mod scan;
+mod session;
+mod system;
+mod views;
+
+use std::sync::Arc;
+
+use axum::Router;
+use lake::Lake;
+use service::{Deps, Error, Result};
+use telemetry::contract::{Answering, QueryApi, SqlRequest};
+
+pub use config::Config;
+
+use execute::Engine;
+use fleet::Fleet;
+
+/// The query service. Clones share it.
+#[derive(Clone)]
+pub struct Query {
+    engine: Arc<Engine>,
+    fleet: Fleet,
+}
+
+/// Builds the query service over a lake and starts computing the fleet series.
+///
+/// # Errors
+/// `Invalid` if a limit of the configuration cannot be set up.
+pub async fn build(config: Config, lake: Lake, deps: Deps) -> Result<Query> {
+    let refused = |error| Error::invalid("the query runtime cannot be set up").with_source(error);
+    let engine = Arc::new(Engine::new(config, lake, deps).map_err(refused)?);
+    let fleet = Fleet::start(Arc::clone(&engine));
+    Ok(Query { engine, fleet })
+}
+
+impl Query {
+    /// Routes `POST /api/v1/sql` and `GET /metrics`.
+    pub fn router(&self) -> Router {
+        front::http::router(Arc::clone(&self.engine)).merge(self.fleet.router())
+    }
+}
+
+impl QueryApi for Query {
+    fn sql(&self, request: SqlRequest) -> Answering<'_> {
+        Box::pin(async move { Ok(answer::json(self.engine.run(&request).await?)) })
+    }
+}
+
+#[cfg(test)]
+mod tests;

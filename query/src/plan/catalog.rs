@@ -1,0 +1,132 @@
+//! The names a query may use: tables and views in `public`, what Tokenwatt knows of itself in `system`.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use datafusion::{
+    catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider},
+    common::{DataFusionError, Result, plan_err},
+    logical_expr::TableType,
+};
+use telemetry::table::TABLES;
+
+use super::{Scope, parse, view::ViewTable};
+use crate::{
+    session::{CATALOG, SCHEMA},
+    system, views,
+};
+
+/// Schema of the tables about Tokenwatt itself.
+const SYSTEM: &str = "system";
+
+/// Views first, `calls` before all, then tables.
+fn table_names() -> Vec<String> {
+    let views = views::VIEWS.iter().map(|view| view.name);
+    views.chain(TABLES.iter().map(|table| table.name)).map(str::to_owned).collect()
+}
+
+/// The list with our one catalog.
+pub(super) struct Catalogs(Arc<Scope>);
+struct Catalog(Arc<Scope>);
+struct Public(Arc<Scope>);
+struct System(Arc<Scope>);
+
+impl Catalogs {
+    pub(super) fn of(scope: &Arc<Scope>) -> Arc<dyn CatalogProviderList> {
+        Arc::new(Catalogs(Arc::clone(scope)))
+    }
+}
+
+impl CatalogProviderList for Catalogs {
+    fn register_catalog(&self, _: String, _: Arc<dyn CatalogProvider>) -> Option<Arc<dyn CatalogProvider>> {
+        None
+    }
+
+    fn catalog_names(&self) -> Vec<String> {
+        vec![CATALOG.to_owned()]
+    }
+
+    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
+        (name == CATALOG).then(|| Arc::new(Catalog(Arc::clone(&self.0))) as Arc<dyn CatalogProvider>)
+    }
+}
+
+impl CatalogProvider for Catalog {
+    fn schema_names(&self) -> Vec<String> {
+        vec![SCHEMA.to_owned(), SYSTEM.to_owned()]
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        match name {
+            SCHEMA => Some(Arc::new(Public(Arc::clone(&self.0)))),
+            SYSTEM => Some(Arc::new(System(Arc::clone(&self.0)))),
+            _ => None,
+        }
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for Public {
+    fn table_names(&self) -> Vec<String> {
+        table_names()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        if let Some(view) = views::by_name(name) {
+            return Ok(Some(self.view(view).await?));
+        }
+        if let (table, Some(_)) = parse::split_version(name)
+            && views::by_name(table).is_some()
+        {
+            return plan_err!("{table} is a view and has no version; pin the tables it reads instead");
+        }
+        let table = self.0.table(name).await?;
+        Ok(table.map(|table| table as Arc<dyn TableProvider>))
+    }
+
+    async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
+        let known = table_names().iter().any(|known| known == name);
+        let is_view = views::by_name(name).is_some();
+        Ok(known.then_some(if is_view { TableType::View } else { TableType::Base }))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        table_names().iter().any(|known| known == name)
+    }
+}
+
+impl Public {
+    async fn view(&self, view: &'static views::View) -> Result<Arc<dyn TableProvider>> {
+        let state = self.0.session();
+        let plan = state.statement_to_plan(parse::statement(view.sql)?).await?;
+        let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+        Ok(Arc::new(ViewTable::new(view, plan)))
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for System {
+    fn table_names(&self) -> Vec<String> {
+        system::NAMES.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        system::table(name, &self.0).await
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        system::NAMES.contains(&name)
+    }
+}
+
+macro_rules! debug_as_name {
+    ($($kind:ident),*) => {
+        $(impl fmt::Debug for $kind {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(stringify!($kind))
+            }
+        })*
+    };
+}
+
+debug_as_name!(Catalogs, Catalog, Public, System);

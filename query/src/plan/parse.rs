@@ -1,0 +1,146 @@
+//! From text to one statement, with `FROM t VERSION AS OF 7` turned into the name `t@7`.
+//!
+//! No dialect whose other syntax we want knows table versions, so they are taken out of the token stream before the
+//! parser sees it. Four tokens `VERSION AS OF <number>` after a name can mean nothing else: no number may follow an alias.
+
+use datafusion::{
+    common::{DataFusionError, Result, plan_err},
+    sql::{
+        parser::Statement,
+        sqlparser::{
+            dialect::GenericDialect,
+            keywords::{Keyword, RESERVED_FOR_TABLE_ALIAS},
+            parser::Parser,
+            tokenizer::{Token, TokenWithSpan, Tokenizer, Word},
+        },
+    },
+};
+
+/// Deepest nesting of a statement; deeper ones are refused instead of exhausting the stack.
+const NESTING_MAX: usize = 64;
+
+/// Parses exactly one statement.
+///
+/// # Errors
+/// A plan error that says where the text is not SQL, or that it holds no statement or several.
+pub(crate) fn statement(sql: &str) -> Result<Statement> {
+    let dialect = GenericDialect {};
+    let tokens = Tokenizer::new(&dialect, sql).tokenize_with_location().map_err(|error| syntax(error.into()))?;
+    let mut parser = Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(pin_versions(tokens)?);
+    let mut statements = parser.parse_statements().map_err(syntax)?;
+    match (statements.pop(), statements.is_empty()) {
+        (Some(only), true) => Ok(Statement::Statement(Box::new(only))),
+        (None, _) => plan_err!("there is no statement"),
+        (Some(_), false) => plan_err!("one statement at a time: there are several"),
+    }
+}
+
+fn syntax(error: datafusion::sql::sqlparser::parser::ParserError) -> DataFusionError {
+    DataFusionError::SQL(Box::new(error), None)
+}
+
+/// A table name and the version it is pinned to: `tokens@7`.
+pub(crate) fn split_version(name: &str) -> (&str, Option<i64>) {
+    match name.rsplit_once('@').map(|(table, version)| (table, version.parse())) {
+        Some((table, Ok(version))) => (table, Some(version)),
+        _ => (name, None),
+    }
+}
+
+fn pin_versions(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
+    let mut tokens: Vec<TokenWithSpan> =
+        tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();
+    let mut at = 1;
+    while at + 3 < tokens.len() {
+        let Some(version) = version_at(&tokens[at..]) else {
+            at += 1;
+            continue;
+        };
+        let Token::Word(name) = &tokens[at - 1].token else {
+            return plan_err!("VERSION AS OF must follow the name of a table");
+        };
+        let table = if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() };
+        let span = tokens[at - 1].span;
+        tokens[at - 1].token = quoted(format!("{table}@{version}"));
+        let alias = if has_alias(&tokens[at + 4..]) { vec![] } else { vec![unquoted("AS", Keyword::AS), quoted(table)] };
+        tokens.splice(at..at + 4, alias.into_iter().map(|token| TokenWithSpan::new(token, span)));
+    }
+    Ok(tokens)
+}
+
+/// The number in `VERSION AS OF <number>`, if that is how the tokens begin.
+fn version_at(tokens: &[TokenWithSpan]) -> Option<u64> {
+    let [version, r#as, of, number, ..] = tokens else { return None };
+    let is_phrase = is_word(&version.token, "VERSION") && is_word(&r#as.token, "AS") && is_word(&of.token, "OF");
+    match &number.token {
+        Token::Number(digits, _) if is_phrase => digits.parse().ok(),
+        _ => None,
+    }
+}
+
+fn is_word(token: &Token, text: &str) -> bool {
+    matches!(token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(text))
+}
+
+fn has_alias(rest: &[TokenWithSpan]) -> bool {
+    match rest.first().map(|next| &next.token) {
+        Some(Token::Word(word)) => {
+            word.quote_style.is_some() || word.keyword == Keyword::AS || !RESERVED_FOR_TABLE_ALIAS.contains(&word.keyword)
+        }
+        _ => false,
+    }
+}
+
+fn quoted(value: String) -> Token {
+    Token::Word(Word { value, quote_style: Some('"'), keyword: Keyword::NoKeyword })
+}
+
+fn unquoted(value: &str, keyword: Keyword) -> Token {
+    Token::Word(Word { value: value.to_owned(), quote_style: None, keyword })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{split_version, statement};
+
+    fn pinned(sql: &str) -> String {
+        statement(sql).expect(sql).to_string()
+    }
+
+    #[test]
+    fn a_version_becomes_part_of_the_name_and_the_table_keeps_its_own() {
+        assert_eq!(pinned("SELECT * FROM Tokens VERSION AS OF 7"), r#"SELECT * FROM "tokens@7" AS "tokens""#);
+        assert_eq!(
+            pinned("select t.x from tokens version as of 7 t where t.x = 1"),
+            r#"SELECT t.x FROM "tokens@7" AS t WHERE t.x = 1"#
+        );
+        assert_eq!(
+            pinned("SELECT * FROM public.tokens VERSION AS OF 7 AS a JOIN requests VERSION AS OF 3 ON true"),
+            r#"SELECT * FROM public."tokens@7" AS a JOIN "requests@3" AS "requests" ON true"#
+        );
+    }
+
+    #[test]
+    fn text_and_columns_of_that_name_are_left_alone() {
+        for sql in ["SELECT 'a VERSION AS OF 7'", "SELECT version AS of FROM t", "SELECT version FROM t"] {
+            assert_eq!(pinned(sql), sql);
+        }
+    }
+
+    #[test]
+    fn one_statement_is_taken_and_nothing_else() {
+        assert!(statement("SELECT 1;").is_ok());
+        for sql in ["", "  ;", "SELECT 1; SELECT 2", "SELECT FROM WHERE", "SELECT 'open"] {
+            assert!(statement(sql).is_err(), "{sql}");
+        }
+        let deep = format!("SELECT {}1{}", "(".repeat(10_000), ")".repeat(10_000));
+        assert!(statement(&deep).is_err());
+    }
+
+    #[test]
+    fn a_pinned_name_comes_apart_again() {
+        assert_eq!(split_version("tokens@7"), ("tokens", Some(7)));
+        assert_eq!(split_version("tokens"), ("tokens", None));
+        assert_eq!(split_version("a@b"), ("a@b", None));
+    }
+}

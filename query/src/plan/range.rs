@@ -1,0 +1,139 @@
+//! The stretch of event time that a query asks of a view.
+//!
+//! A view that looks at the sample before, or at another row of the same trace, hides its filter on `time` from the
+//! tables below it. The stretch is read from the filters instead and handed down, widened by what the view looks around.
+
+use std::time::Duration;
+
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion::{
+    common::{Column, ScalarValue},
+    logical_expr::{Between, BinaryExpr, Cast, Expr, Operator, lit},
+};
+
+/// Column by which every table of events is ordered.
+const TIME: &str = "time";
+
+/// A closed stretch of time, open where nothing was asked. Microseconds since 1970-01-01 UTC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct TimeRange {
+    from_us: Option<i64>,
+    to_us: Option<i64>,
+}
+
+impl TimeRange {
+    /// The stretch that all filters allow. What is not understood allows everything.
+    pub(super) fn of(filters: &[Expr]) -> TimeRange {
+        let mut range = TimeRange::default();
+        filters.iter().for_each(|filter| range.narrow(filter));
+        range
+    }
+
+    /// The same stretch, longer by as much on each side.
+    pub(super) fn widened(self, by: Duration) -> TimeRange {
+        let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
+        TimeRange {
+            from_us: self.from_us.map(|from| from.saturating_sub(by)),
+            to_us: self.to_us.map(|to| to.saturating_add(by)),
+        }
+    }
+
+    /// The condition on `time`; `None` where the stretch is open on both sides.
+    pub(super) fn condition(self, time: &Column) -> Option<Expr> {
+        let bound = |us| lit(ScalarValue::TimestampMicrosecond(Some(us), Some("UTC".into())));
+        let from = self.from_us.map(|us| Expr::Column(time.clone()).gt_eq(bound(us)));
+        let to = self.to_us.map(|us| Expr::Column(time.clone()).lt_eq(bound(us)));
+        from.into_iter().chain(to).reduce(Expr::and)
+    }
+
+    fn narrow(&mut self, filter: &Expr) {
+        match filter {
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
+                self.narrow(left);
+                self.narrow(right);
+            }
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) => match (is_time(left), is_time(right)) {
+                (true, false) => self.compare(*op, instant(right)),
+                (false, true) => self.compare(op.swap().unwrap_or(*op), instant(left)),
+                _ => {}
+            },
+            Expr::Between(Between { expr, negated: false, low, high }) if is_time(expr) => {
+                self.compare(Operator::GtEq, instant(low));
+                self.compare(Operator::LtEq, instant(high));
+            }
+            _ => {}
+        }
+    }
+
+    fn compare(&mut self, op: Operator, instant: Option<i64>) {
+        let Some(us) = instant else { return };
+        if matches!(op, Operator::Gt | Operator::GtEq | Operator::Eq) {
+            self.from_us = Some(self.from_us.map_or(us, |from| from.max(us)));
+        }
+        if matches!(op, Operator::Lt | Operator::LtEq | Operator::Eq) {
+            self.to_us = Some(self.to_us.map_or(us, |to| to.min(us)));
+        }
+    }
+}
+
+fn is_time(expr: &Expr) -> bool {
+    match expr {
+        Expr::Column(column) => column.name == TIME,
+        Expr::Cast(Cast { expr, .. }) => is_time(expr),
+        _ => false,
+    }
+}
+
+/// Microseconds of a literal. Nanoseconds are cut towards the past, which the widening makes up for.
+fn instant(expr: &Expr) -> Option<i64> {
+    match expr {
+        Expr::Literal(value, _) => {
+            let us = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+            match value.cast_to(&us).ok()? {
+                ScalarValue::TimestampMicrosecond(us, _) => us,
+                _ => None,
+            }
+        }
+        Expr::Cast(Cast { expr, .. }) => instant(expr),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use datafusion::{
+        common::{Column, ScalarValue},
+        logical_expr::{Expr, col, lit},
+    };
+
+    use super::TimeRange;
+
+    fn at(us: i64) -> Expr {
+        lit(ScalarValue::TimestampMicrosecond(Some(us), Some("UTC".into())))
+    }
+
+    #[test]
+    fn every_way_to_bound_time_is_read() {
+        let range = TimeRange::of(&[col("time").gt_eq(at(10)).and(at(90).gt(col("time"))), col("time").gt(at(20))]);
+        assert_eq!(range, TimeRange { from_us: Some(20), to_us: Some(90) });
+        assert_eq!(TimeRange::of(&[col("time").between(at(1), at(2))]), TimeRange { from_us: Some(1), to_us: Some(2) });
+        assert_eq!(TimeRange::of(&[col("time").eq(at(5))]), TimeRange { from_us: Some(5), to_us: Some(5) });
+        let text = lit("1970-01-01T00:00:01Z");
+        assert_eq!(TimeRange::of(&[col("time").lt(text)]), TimeRange { from_us: None, to_us: Some(1_000_000) });
+    }
+
+    #[test]
+    fn what_is_not_understood_allows_everything() {
+        let either = col("time").lt(at(5)).or(col("model").eq(lit("m")));
+        assert_eq!(TimeRange::of(&[either, col("model").eq(lit("m"))]), TimeRange::default());
+        assert_eq!(TimeRange::default().condition(&Column::from_name("time")), None);
+    }
+
+    #[test]
+    fn a_view_that_looks_around_gets_more() {
+        let range = TimeRange::of(&[col("time").gt(at(10_000_000))]).widened(Duration::from_secs(2));
+        assert_eq!(range, TimeRange { from_us: Some(8_000_000), to_us: None });
+    }
+}

@@ -1,0 +1,145 @@
+//! A view that is planned when it is scanned, with the stretch of time that the query asks for.
+
+use std::{fmt, sync::Arc};
+
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::{
+    catalog::{Session, TableProvider},
+    common::{
+        Column, Result, TableReference,
+        tree_node::{Transformed, TransformedResult, TreeNode},
+    },
+    datasource::source_as_provider,
+    logical_expr::{
+        Expr, LogicalPlan, LogicalPlanBuilder, TableProviderFilterPushDown, TableScan, TableType, utils::conjunction,
+    },
+    physical_plan::ExecutionPlan,
+};
+use telemetry::table::Role;
+
+use super::range::TimeRange;
+use crate::{scan::LakeTable, views::View};
+
+/// One of our views in one query.
+pub(crate) struct ViewTable {
+    view: &'static View,
+    plan: LogicalPlan,
+    schema: SchemaRef,
+}
+
+impl ViewTable {
+    /// The view as its analyzed plan. Its columns are nullable whatever the plan proves, so that a later optimization
+    /// cannot disagree with what the query was planned against.
+    pub(super) fn new(view: &'static View, plan: LogicalPlan) -> ViewTable {
+        let fields = plan.schema().fields().iter().map(|field| Field::new(field.name(), field.data_type().clone(), true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        ViewTable { view, plan, schema }
+    }
+
+    /// What the view is.
+    pub(crate) fn view(&self) -> &'static View {
+        self.view
+    }
+
+    fn narrowed(&self, projection: Option<&Vec<usize>>, filters: &[Expr]) -> Result<LogicalPlan> {
+        let handed_down = self.handed_down(filters);
+        let range = TimeRange::of(filters).widened(self.view.looks_around);
+        let plan = narrow_tables(self.plan.clone(), range, &handed_down)?;
+        let mut builder = LogicalPlanBuilder::from(plan).alias(self.view.name)?;
+        if let Some(predicate) = conjunction(filters.iter().cloned()) {
+            builder = builder.filter(requalified(predicate, self.view.name)?)?;
+        }
+        if let Some(columns) = projection {
+            let names = columns.iter().map(|index| self.schema.field(*index).name());
+            builder = builder.project(names.map(|name| Expr::Column(Column::new(Some(self.view.name), name))))?;
+        }
+        builder.build()
+    }
+
+    /// Filters on columns that mean the same in every table below, so that they may be applied there.
+    fn handed_down(&self, filters: &[Expr]) -> Vec<Expr> {
+        let only_keys = |filter: &&Expr| {
+            let columns = filter.column_refs();
+            !columns.is_empty() && columns.iter().all(|column| self.view.keys.contains(&column.name.as_str()))
+        };
+        filters.iter().filter(only_keys).cloned().collect()
+    }
+}
+
+#[async_trait]
+impl TableProvider for ViewTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::View
+    }
+
+    fn get_table_definition(&self) -> Option<&str> {
+        Some(self.view.sql)
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        state.create_physical_plan(&self.narrowed(projection, filters)?).await
+    }
+}
+
+impl fmt::Debug for ViewTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ViewTable({})", self.view.name)
+    }
+}
+
+/// Puts the stretch of time on every table of events and every view below, and the filters where the columns exist.
+fn narrow_tables(plan: LogicalPlan, range: TimeRange, filters: &[Expr]) -> Result<LogicalPlan> {
+    let narrowed = plan.transform_up_with_subqueries(|node| {
+        let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
+        let Some(condition) = condition(scan, range, filters)? else { return Ok(Transformed::no(node)) };
+        Ok(Transformed::yes(LogicalPlanBuilder::from(node).filter(condition)?.build()?))
+    });
+    narrowed.data()
+}
+
+fn condition(scan: &TableScan, range: TimeRange, filters: &[Expr]) -> Result<Option<Expr>> {
+    if !holds_events(scan)? {
+        return Ok(None);
+    }
+    let time = Column::new(Some(scan.table_name.clone()), "time");
+    let has_all = |filter: &&Expr| {
+        filter.column_refs().iter().all(|column| scan.projected_schema.has_column_with_unqualified_name(&column.name))
+    };
+    let keys = filters.iter().filter(has_all).map(|filter| requalified(filter.clone(), scan.table_name.clone()));
+    let conditions = range.condition(&time).map(Ok).into_iter().chain(keys).collect::<Result<Vec<_>>>()?;
+    Ok(conjunction(conditions))
+}
+
+/// Whether a row's `time` is when something happened, and not from when a fact holds.
+fn holds_events(scan: &TableScan) -> Result<bool> {
+    let Ok(provider) = source_as_provider(&scan.source) else { return Ok(false) };
+    if let Some(table) = provider.downcast_ref::<LakeTable>() {
+        let table = table.snapshot().table;
+        return Ok(matches!(table.role, Role::Live | Role::Bulk) && table.column("first_seen").is_none());
+    }
+    Ok(provider.is::<ViewTable>())
+}
+
+fn requalified(expr: Expr, relation: impl Into<TableReference>) -> Result<Expr> {
+    let relation = relation.into();
+    let renamed = expr.transform(|node| match node {
+        Expr::Column(column) => Ok(Transformed::yes(Expr::Column(Column::new(Some(relation.clone()), column.name)))),
+        other => Ok(Transformed::no(other)),
+    });
+    renamed.data()
+}

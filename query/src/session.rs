@@ -1,0 +1,104 @@
+//! What all queries share, and what each gets for itself.
+//!
+//! One runtime holds the memory pool, the spill directory and the footers of files read before; a query gets its own
+//! session on top, so that nothing one client does is seen by another.
+
+use std::{
+    num::NonZeroUsize,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use datafusion::{
+    catalog::CatalogProviderList,
+    common::Result,
+    execution::{
+        SessionState, SessionStateBuilder,
+        memory_pool::{FairSpillPool, TrackConsumersPool},
+        object_store::ObjectStoreUrl,
+        runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
+    },
+    prelude::SessionConfig,
+};
+use lake::Lake;
+
+use crate::{config::Config, functions};
+
+/// Catalog of every session.
+pub(crate) const CATALOG: &str = "tokenwatt";
+/// Schema in which names without a schema are looked up.
+pub(crate) const SCHEMA: &str = "public";
+
+/// Name under which sessions know the lake's object store; paths in snapshots are relative to it.
+const STORE: &str = "lake://tables";
+/// Largest consumers named when memory runs out.
+const CONSUMERS_NAMED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(4);
+
+/// What all queries of a process share.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    template: SessionState,
+    store: ObjectStoreUrl,
+}
+
+impl Shared {
+    /// A runtime within the configured limits that reads from the lake.
+    pub(crate) fn new(config: &Config, lake: &Lake) -> Result<Shared> {
+        let store = ObjectStoreUrl::parse(STORE)?;
+        let runtime = runtime(config)?;
+        runtime.register_object_store(store.as_ref(), lake.store());
+        let template = SessionStateBuilder::new()
+            .with_config(settings(config))
+            .with_runtime_env(runtime)
+            .with_default_features()
+            .build();
+        let template = with_functions(template)?;
+        Ok(Shared { template, store })
+    }
+
+    /// Where sessions find the lake's files.
+    pub(crate) fn store(&self) -> &ObjectStoreUrl {
+        &self.store
+    }
+
+    /// A session of its own for one query, in which `now()` is `now_us` (microseconds since 1970-01-01 UTC).
+    pub(crate) fn session(&self, catalogs: Arc<dyn CatalogProviderList>, now_us: i64) -> SessionState {
+        let mut state = SessionStateBuilder::new_from_existing(self.template.clone()).with_catalog_list(catalogs).build();
+        let now = UNIX_EPOCH + Duration::from_micros(u64::try_from(now_us).unwrap_or(0));
+        state.execution_props_mut().query_execution_start_time = Some(now.into());
+        state
+    }
+}
+
+fn with_functions(mut state: SessionState) -> Result<SessionState> {
+    use datafusion::execution::FunctionRegistry;
+    for function in functions::scalar() {
+        state.register_udf(function)?;
+    }
+    for function in functions::window() {
+        state.register_udwf(function)?;
+    }
+    Ok(state)
+}
+
+fn runtime(config: &Config) -> Result<Arc<RuntimeEnv>> {
+    let pool = TrackConsumersPool::new(FairSpillPool::new(config.memory_bytes), CONSUMERS_NAMED);
+    RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::new(pool))
+        .with_metadata_cache_limit(config.footer_cache_bytes)
+        .with_max_temp_directory_size(config.spill_bytes_max)
+        .build_arc()
+}
+
+fn settings(config: &Config) -> SessionConfig {
+    let mut settings = SessionConfig::new()
+        .with_target_partitions(config.partitions)
+        .with_information_schema(true)
+        .with_create_default_catalog_and_schema(false)
+        .with_default_catalog_and_schema(CATALOG, SCHEMA);
+    let options = settings.options_mut();
+    options.execution.time_zone = Some("UTC".to_owned());
+    options.execution.parquet.enable_page_index = true;
+    options.sql_parser.default_null_ordering = "nulls_max".to_owned();
+    settings
+}

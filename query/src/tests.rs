@@ -1,0 +1,7 @@
+//! The service over a real lake in a directory.
+
+mod energy;
+mod reading;
+mod refusing;
+mod splitting;
+mod world;

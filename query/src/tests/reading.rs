@@ -1,0 +1,180 @@
+//! Tables, versions, formats, limits.
+
+use axum::{
+    body::{Body, to_bytes},
+    http::{Request, StatusCode, header},
+};
+use serde_json::{Value, json};
+use telemetry::table::{REQUESTS, TOKENS};
+use tower::ServiceExt;
+
+use super::world::{NOON, World};
+
+fn call(at_us: i64, place: &str, trace: &str, span: &str) -> Value {
+    json!({
+        "time": at_us, "region": "eu-west-1", "model": "m", "measured_at": place, "trace_id": trace, "span_id": span,
+        "ttft_s": 0.25, "e2e_s": 2.0, "output_tokens": 10, "status": "ok", "attributes": {"k": "v"},
+    })
+}
+
+/// An answer carries rows, units, versions and how fresh it is.
+#[tokio::test]
+async fn an_answer_says_what_it_is() {
+    let world = World::new().await;
+    let version = world.write(&REQUESTS, &[call(NOON, "server", "a", "1")]).await;
+    let answer = world.ask("SELECT time, region, ttft_s, attributes FROM requests").await;
+    assert_eq!(answer.rows, [[json!("2026-11-29T12:00:00.000000Z"), json!("eu-west-1"), json!(0.25), json!({"k": "v"})]]);
+    let kinds: Vec<_> = answer.columns.iter().map(|column| column.kind.as_str()).collect();
+    assert_eq!(kinds, ["TIMESTAMP", "STRING", "DOUBLE", "MAP<STRING,STRING>"]);
+    assert_eq!(answer.columns[2].unit.as_deref(), Some("s"));
+    assert_eq!(answer.version["requests"], version);
+    assert_eq!(answer.freshness.map(|fresh| fresh.newest_time_us), Some(NOON));
+    assert!(!answer.truncated);
+}
+
+/// A unit survives what keeps it, and no more.
+#[tokio::test]
+async fn units_follow_columns_through_a_query() {
+    let world = World::new().await;
+    let sql = "WITH t AS (SELECT model, ttft_s AS wait FROM ttft) \
+        SELECT model, approx_percentile_cont(0.99) WITHIN GROUP (ORDER BY wait) AS p99, max(wait) AS worst, sum(wait) * 2 AS odd, \
+        count(*) AS n FROM t GROUP BY model";
+    let units: Vec<_> = world.ask(sql).await.columns.into_iter().map(|column| column.unit).collect();
+    assert_eq!(units, [None, Some("s".to_owned()), Some("s".to_owned()), None, None]);
+    let unit = |answer: telemetry::contract::SqlAnswer| answer.columns[0].unit.clone();
+    assert_eq!(unit(world.ask("SELECT usd_per_hour FROM cost_per_region").await).as_deref(), Some("USD/h"));
+}
+
+/// A version is a promise: rows committed later are not in it.
+#[tokio::test]
+async fn a_pinned_version_does_not_move() {
+    let world = World::new().await;
+    let first = world.write(&REQUESTS, &[call(NOON, "server", "a", "1")]).await;
+    let second = world.write(&REQUESTS, &[call(NOON + 1, "server", "b", "2")]).await;
+    let count = format!("SELECT count(*) FROM requests VERSION AS OF {first}");
+    assert_eq!(world.rows(&count).await, [[json!(1)]]);
+    assert_eq!(world.rows("SELECT count(*) FROM requests").await, [[json!(2)]]);
+    let both = format!(
+        "SELECT new.span_id FROM requests AS new LEFT ANTI JOIN requests VERSION AS OF {first} AS old ON new.span_id = old.span_id"
+    );
+    let answer = world.ask(&both).await;
+    assert_eq!(answer.rows, [[json!("2")]]);
+    assert_eq!(answer.version[&format!("requests@{first}")], first);
+    assert_eq!(answer.version["requests"], second);
+    let error = world.try_ask("SELECT * FROM requests VERSION AS OF 99").await.expect_err("no such version");
+    assert!(error.message.contains("99"), "{error:?}");
+    let error = world.try_ask("SELECT * FROM calls VERSION AS OF 1").await.expect_err("a view");
+    assert!(error.message.contains("view"), "{error:?}");
+}
+
+/// Files outside the stretch of time are not opened, even below a view.
+#[tokio::test]
+async fn a_stretch_of_time_reads_only_its_files() {
+    let world = World::new().await;
+    for minutes in [0, 60, 120] {
+        let at = NOON + minutes * 60_000_000;
+        let token = |index: i64| json!({"time": at + index, "trace_id": "a", "request_span_id": "1", "choice": 0, "index": index, "count": 1});
+        world.write(&TOKENS, &[token(0), token(1)]).await;
+    }
+    let range = "time >= TIMESTAMP '2026-11-29T12:59:00Z' AND time < TIMESTAMP '2026-11-29T13:30:00Z'";
+    for from in ["tokens", "token_gaps"] {
+        let plan = world.rows(&format!("EXPLAIN FORMAT INDENT SELECT count(*) FROM {from} WHERE {range}")).await;
+        let text = serde_json::to_string(&plan).expect("text");
+        assert_eq!(text.matches(".parquet").count(), 1, "{text}");
+        assert_eq!(world.rows(&format!("SELECT count(*) FROM {from} WHERE {range}")).await, [[json!(2)]]);
+    }
+}
+
+/// Of the rows that three places wrote about one call, the nearest to the engine counts, within its own span of time.
+#[tokio::test]
+async fn a_call_is_counted_once() {
+    let world = World::new().await;
+    world
+        .write(
+            &REQUESTS,
+            &[
+                call(NOON, "client", "a", "1"),
+                call(NOON + 1_000, "gateway", "a", "2"),
+                call(NOON + 2_000, "server", "a", "3"),
+                // the same trace asks again a minute later, and no nearer row was kept of that
+                call(NOON + 60_000_000, "client", "a", "4"),
+                call(NOON, "gateway", "b", "5"),
+            ],
+        )
+        .await;
+    let spans = world.rows("SELECT span_id FROM calls ORDER BY span_id").await;
+    assert_eq!(spans, [[json!("3")], [json!("4")], [json!("5")]]);
+    assert_eq!(world.rows("SELECT count(*) FROM ttft WHERE measured_at = 'client'").await, [[json!(2)]]);
+    assert_eq!(world.rows("SELECT count(*) FROM calls WHERE trace_id = 'a'").await, [[json!(2)]]);
+}
+
+/// Every view can be planned and read, and begins with when, where and what.
+#[tokio::test]
+async fn every_view_begins_with_time_region_model() {
+    let world = World::new().await;
+    for view in crate::views::VIEWS {
+        let answer = world.ask(&format!("SELECT * FROM {}", view.name)).await;
+        let names: Vec<_> = answer.columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(names[..3], ["time", "region", "model"], "{}", view.name);
+        for column in view.columns {
+            assert!(names.contains(&column.name), "{} declares {} but does not have it", view.name, column.name);
+        }
+    }
+    let listed = world.rows("SHOW TABLES").await;
+    assert_eq!(listed[0][2], json!("calls"));
+    assert!(!world.rows("DESCRIBE calls").await.is_empty());
+    assert!(!world.rows("SELECT * FROM information_schema.columns WHERE table_name = 'requests'").await.is_empty());
+}
+
+#[tokio::test]
+async fn the_lake_describes_itself() {
+    let world = World::new().await;
+    world.write(&REQUESTS, &[call(NOON, "server", "a", "1")]).await;
+    let rows = world.rows("SELECT \"table\", files, rows, newest_time FROM system.freshness WHERE \"table\" = 'requests'").await;
+    assert_eq!(rows, [[json!("requests"), json!(1), json!(1), json!("2026-11-29T12:00:00.000000Z")]]);
+    assert_eq!(world.rows("SELECT count(*) FROM system.files WHERE \"table\" = 'requests'").await, [[json!(1)]]);
+}
+
+async fn post(world: &World, accept: &str, body: Value) -> (StatusCode, Vec<u8>) {
+    let request = Request::post("/api/v1/sql")
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::ACCEPT, accept)
+        .body(Body::from(body.to_string()))
+        .expect("a request");
+    let response = world.query.router().oneshot(request).await.expect("an answer");
+    let status = response.status();
+    (status, to_bytes(response.into_body(), usize::MAX).await.expect("a body").to_vec())
+}
+
+/// `POST /api/v1/sql` answers in the form asked for.
+#[tokio::test]
+async fn http_answers_in_every_form() {
+    let world = World::new().await;
+    world.write(&REQUESTS, &[call(NOON, "server", "a", "1"), call(NOON + 1, "server", "b", "2")]).await;
+    let ask = json!({"sql": "SELECT span_id, output_tokens FROM requests WHERE time >= $from AND output_tokens = $n ORDER BY span_id",
+        "params": {"from": "2026-11-29T12:00:00Z", "n": 10}});
+    let (status, body) = post(&world, "application/json", ask.clone()).await;
+    let answer: Value = serde_json::from_slice(&body).expect("JSON");
+    assert_eq!((status, &answer["rows"]), (StatusCode::OK, &json!([["1", 10], ["2", 10]])), "{answer}");
+    assert_eq!(answer["columns"][1], json!({"name": "output_tokens", "type": "BIGINT", "unit": "{token}",
+        "comment": "generated tokens, reasoning ones included"}));
+    let (_, csv) = post(&world, "text/csv", ask.clone()).await;
+    assert_eq!(String::from_utf8(csv).expect("text"), "span_id,output_tokens\r\n1,10\r\n2,10\r\n");
+    let (_, lines) = post(&world, "application/x-ndjson", ask.clone()).await;
+    assert_eq!(String::from_utf8(lines).expect("text").lines().next(), Some(r#"{"output_tokens":10,"span_id":"1"}"#));
+    let (_, parquet) = post(&world, "application/vnd.apache.parquet", ask.clone()).await;
+    assert_eq!(&parquet[..4], b"PAR1");
+    let (_, stream) = post(&world, "application/vnd.apache.arrow.stream", ask).await;
+    let mut reader = arrow::ipc::reader::StreamReader::try_new(stream.as_slice(), None).expect("a stream");
+    assert_eq!(reader.next().expect("a batch").expect("readable").num_rows(), 2);
+}
+
+/// Rows past the limit are cut, and the answer says so.
+#[tokio::test]
+async fn a_cut_answer_says_so() {
+    let world = World::with(crate::Config { max_rows: 3, ..crate::Config::default() }).await;
+    let answer = world.ask("SELECT * FROM generate_series(1, 10)").await;
+    assert_eq!((answer.rows.len(), answer.truncated), (3, true));
+    let answer = world.ask("SELECT * FROM generate_series(1, 3)").await;
+    assert_eq!((answer.rows.len(), answer.truncated), (3, false));
+}

@@ -1,0 +1,75 @@
+//! A lake in a temporary directory, rows to put in it, and a query service over it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use arrow::{array::RecordBatch, datatypes::Schema};
+use lake::{Entry, Lake, Outcome};
+use parking_lot::Mutex;
+use serde_json::Value;
+use service::Deps;
+use telemetry::{
+    contract::{ApiError, QueryApi, SqlAnswer, SqlRequest},
+    table::Table,
+};
+
+use crate::{Config, Query};
+
+/// Noon of 2026-11-29 UTC, the start of a minute, in microseconds.
+pub(super) const NOON: i64 = 1_795_953_600_000_000;
+
+pub(super) struct World {
+    pub(super) query: Query,
+    lake: Lake,
+    committed: Mutex<BTreeMap<&'static str, u64>>,
+    _directory: tempfile::TempDir,
+}
+
+impl World {
+    pub(super) async fn new() -> World {
+        World::with(Config::default()).await
+    }
+
+    pub(super) async fn with(config: Config) -> World {
+        let directory = tempfile::tempdir().expect("a directory");
+        let deps = Deps::system();
+        let place = directory.path().to_str().expect("a path").to_owned();
+        let lake = Lake::open(&place, &deps).await.expect("a lake");
+        let query = crate::build(config, lake.clone(), deps).await.expect("a service");
+        World { query, lake, committed: Mutex::default(), _directory: directory }
+    }
+
+    /// Commits the rows as one file and gives the table's version.
+    pub(super) async fn write(&self, table: &'static Table, rows: &[Value]) -> i64 {
+        let from = self.committed.lock().get(table.name).copied().unwrap_or(0);
+        let name = format!("test-{from}-{}.parquet", from + 1);
+        let file = self.lake.write(table, "2026-11-29", &name, &[batch(table, rows)]).await.expect("written");
+        let entry = Entry { journal: "test".to_owned(), table: table.name, from, to: from + 1, adds: vec![file] };
+        let Outcome::Committed { version } = self.lake.commit(entry).await.expect("committed") else { panic!("fenced") };
+        self.committed.lock().insert(table.name, from + 1);
+        version
+    }
+
+    pub(super) async fn ask(&self, sql: &str) -> SqlAnswer {
+        self.try_ask(sql).await.unwrap_or_else(|error| panic!("{error:?} from {sql}"))
+    }
+
+    pub(super) async fn try_ask(&self, sql: &str) -> Result<SqlAnswer, ApiError> {
+        self.query.sql(SqlRequest { sql: sql.to_owned(), ..SqlRequest::default() }).await
+    }
+
+    pub(super) async fn rows(&self, sql: &str) -> Vec<Vec<Value>> {
+        self.ask(sql).await.rows
+    }
+}
+
+/// The rows as a batch with the columns that any of them has.
+fn batch(table: &'static Table, rows: &[Value]) -> RecordBatch {
+    let named = |name: &str| rows.iter().any(|row| row.get(name).is_some());
+    let whole = table.schema();
+    let fields: Vec<_> = whole.fields().iter().filter(|field| named(field.name())).cloned().collect();
+    let known = rows.iter().filter_map(Value::as_object).flat_map(|row| row.keys());
+    known.for_each(|name| assert!(whole.field_with_name(name).is_ok(), "{name} is no column of {}", table.name));
+    let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
+    let mut reader = arrow::json::ReaderBuilder::new(Arc::new(Schema::new(fields))).build(text.as_bytes()).expect("a reader");
+    reader.next().expect("rows").expect("readable")
+}

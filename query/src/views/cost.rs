@@ -1,0 +1,146 @@
+//! Dollars and what they were spent on. A host without a price has unknown cost: NULL, counted and named, never 0.
+
+use telemetry::table::TOKENS;
+
+use super::{A_FEW_MINUTES, View, ViewColumn, column};
+
+const MINUTE: ViewColumn = column("time", "", "start of the minute");
+const COST: ViewColumn = column("cost_usd", "USD", "cost at list price");
+const BASIS: ViewColumn = column(
+    "basis",
+    "",
+    "which price: list with its purchase option, `list, assumed on-demand` where the option is unknown, or `no price`",
+);
+const METHOD: ViewColumn = column("method", "", "how cost was split: by device time, or the whole host");
+const PRICE: ViewColumn = column("usd_per_hour", "USD/h", "price of the hosts at that time");
+const DEVICE: ViewColumn = column("device_us", "us", "device time of that part");
+const OUTPUT: ViewColumn = column("output_tokens", "{token}", "output tokens of the replica in the minute");
+const INPUT: ViewColumn = column("input_tokens", "{token}", "input tokens of calls that arrived in the minute");
+const AS_OF: ViewColumn = column("price_as_of", "", "when the price's source was current");
+const PRICE_CONFIDENCE: ViewColumn = column("price_confidence", "", "how far the price can be trusted");
+const PART: ViewColumn = column(
+    "part",
+    "",
+    "requests, padding, idle, unattributed (device time or hosts without token telemetry) or shared (hosts without an engine)",
+);
+
+pub(super) const COST_PER_REGION: View = View {
+    name: "cost_per_region",
+    doc: "Cost per minute, region and model: the hosts seen in the minute times their price at that time, taken apart so that \
+          requests + padding + idle + unattributed + shared = `cost_usd` exactly. `usd_per_hour` is the price of those hosts; \
+          hosts without a price are in `unpriced_hosts` and named in `unpriced`.",
+    sql: include_str!("cost_per_region.sql"),
+    columns: &[
+        MINUTE,
+        column("hosts", "{host}", "hosts seen"),
+        COST,
+        column("requests_cost_usd", "USD", "cost of device time given to requests"),
+        column("padding_cost_usd", "USD", "cost of compiled but empty slots"),
+        column("idle_cost_usd", "USD", "cost of time without a step"),
+        column("unattributed_cost_usd", "USD", "cost of device time or hosts without token telemetry"),
+        column("shared_cost_usd", "USD", "cost of hosts without an engine"),
+        PRICE,
+        column("unpriced_hosts", "{host}", "hosts without a price, whose cost is in no sum"),
+        column("unpriced", "", "their types and regions"),
+        BASIS,
+        METHOD,
+        column("oldest_price_as_of", "", "as-of date of the oldest price used"),
+    ],
+    passes: &[],
+    looks_around: A_FEW_MINUTES,
+    keys: &[],
+};
+
+pub(super) const COST_PER_TENANT: View = View {
+    name: "cost_per_tenant",
+    doc: "Cost per minute, region, model and tenant. Rows with `part = 'requests'` belong to a tenant (NULL where it is unknown), the \
+          others to nobody; together they are the nodes' cost exactly.",
+    sql: include_str!("cost_per_tenant.sql"),
+    columns: &[MINUTE, PART, COST, DEVICE, OUTPUT, BASIS, METHOD],
+    passes: &[&TOKENS],
+    looks_around: A_FEW_MINUTES,
+    keys: &[],
+};
+
+pub(super) const COST_PER_MILLION_TOKENS: View = View {
+    name: "cost_per_million_tokens",
+    doc: "Dollars per million tokens, per minute, region and model, on two bases: `allocation`, all cost of the hosts with idle and \
+          padding, and `usage`, the cost of device time given to requests. Each ratio divides the whole cost, so the one per input \
+          and the one per output token do not add up. To sum up, divide `sum(cost_usd)` by `sum(output_tokens)`.",
+    sql: include_str!("cost_per_million_tokens.sql"),
+    columns: &[
+        MINUTE,
+        column("basis", "", "allocation (idle and padding included) or usage"),
+        COST,
+        INPUT,
+        OUTPUT,
+        column("usd_per_million_output_tokens", "USD/M{token}", "cost divided by million output tokens"),
+        column("usd_per_million_input_tokens", "USD/M{token}", "cost divided by million input tokens"),
+        column("usd_per_million_tokens", "USD/M{token}", "cost divided by million input and output tokens"),
+        column("unpriced_hosts", "{host}", "hosts without a price, whose cost and tokens are left out"),
+        column("price_basis", "", "which prices"),
+        METHOD,
+    ],
+    passes: &[],
+    looks_around: A_FEW_MINUTES,
+    keys: &[],
+};
+
+pub(super) const REQUEST_COST: View = View {
+    name: "request_cost",
+    doc: "Cost of each request whose tokens were sent: its share of device time in every minute it ran, times the price of the \
+          replica. Padding and idle are not in it. `time` is the first minute. Ask for a stretch of time.",
+    sql: include_str!("request_cost.sql"),
+    columns: &[MINUTE, DEVICE, OUTPUT, COST, BASIS, METHOD],
+    passes: &[&TOKENS],
+    looks_around: A_FEW_MINUTES,
+    keys: &[],
+};
+
+pub(super) const NODE_COST: View = View {
+    name: "node_cost",
+    doc: "One row per host and minute in which it was seen: `cost_usd` = `usd_per_hour` × `charged_us`. The price is the newest \
+          row of `prices` in force in that minute for host type, region and purchase option, a zone's own before the region's; a \
+          host whose option is unknown is priced as on-demand and says so. `charged_us` is the engine's window where there is one, \
+          else the time between sightings.",
+    sql: include_str!("node_cost.sql"),
+    columns: &[
+        MINUTE,
+        column("option", "", "purchase option priced"),
+        PRICE,
+        column("charged_us", "us", "time charged"),
+        COST,
+        BASIS,
+        AS_OF,
+        PRICE_CONFIDENCE,
+        column("price_source", "", "where the price was read"),
+        column("has_engine", "", "whether an engine on it sent its counters"),
+        column("requests", "{request}", "calls it served that arrived in the minute"),
+        INPUT,
+        column("output_tokens", "{token}", "output tokens of those calls"),
+    ],
+    passes: &[&telemetry::table::DEVICES],
+    looks_around: A_FEW_MINUTES,
+    keys: &["host_id"],
+};
+
+pub(super) const REPLICA_COST: View = View {
+    name: "replica_cost",
+    doc: "One row per replica, minute and part of its time. A host's cost is split over its replicas by chips, a replica's by device \
+          time; both splits give away every last unit (largest remainder), so the parts of a host sum to its cost exactly.",
+    sql: include_str!("replica_cost.sql"),
+    columns: &[MINUTE, PART, DEVICE, COST, PRICE, OUTPUT, INPUT, BASIS, METHOD, AS_OF, PRICE_CONFIDENCE],
+    passes: &[&telemetry::table::DEVICES],
+    looks_around: A_FEW_MINUTES,
+    keys: &["host_id"],
+};
+
+pub(super) const REQUEST_MINUTE_COST: View = View {
+    name: "request_minute_cost",
+    doc: "One row per request and minute in which it ran: what `request_cost` and `cost_per_tenant` sum.",
+    sql: include_str!("request_minute_cost.sql"),
+    columns: &[MINUTE, DEVICE, OUTPUT, COST, BASIS, METHOD],
+    passes: &[&TOKENS],
+    looks_around: A_FEW_MINUTES,
+    keys: &["host_id"],
+};

@@ -1,0 +1,16 @@
+SELECT time, region, model,
+  count(DISTINCT host_id) AS hosts,
+  sum(cost_usd) AS cost_usd,
+  sum(CASE WHEN part = 'requests' THEN cost_usd END) AS requests_cost_usd,
+  sum(CASE WHEN part = 'padding' THEN cost_usd END) AS padding_cost_usd,
+  sum(CASE WHEN part = 'idle' THEN cost_usd END) AS idle_cost_usd,
+  sum(CASE WHEN part = 'unattributed' THEN cost_usd END) AS unattributed_cost_usd,
+  sum(CASE WHEN part = 'shared' THEN cost_usd END) AS shared_cost_usd,
+  sum(usd_per_hour) AS usd_per_hour,
+  count(DISTINCT CASE WHEN basis = 'no price' THEN host_id END) AS unpriced_hosts,
+  string_agg(DISTINCT CASE WHEN basis = 'no price' THEN host_type || ' in ' || coalesce(region, 'no region') END, ', ') AS unpriced,
+  string_agg(DISTINCT CASE WHEN basis <> 'no price' THEN basis END, ', ') AS basis,
+  string_agg(DISTINCT method, ', ') AS method,
+  min(price_as_of) AS oldest_price_as_of
+FROM replica_cost
+GROUP BY time, region, model
