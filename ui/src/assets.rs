@@ -1,0 +1,136 @@
+//! Files that pages refer to: the style sheet and icon in the binary, and the wasm bundle on disk.
+
+use std::path::{Path, PathBuf};
+
+use axum::Router;
+use axum::extract::Path as UrlPath;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use serde::Deserialize;
+use tower_http::services::ServeDir;
+use tower_http::set_header::SetResponseHeaderLayer;
+
+const STYLE: &str = include_str!("../assets/tokenwatt.css");
+const ICON: &str = include_str!("../assets/icon.svg");
+const FOREVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+
+/// Islands as WebAssembly, built by `cargo xtask web`.
+#[derive(Clone, Debug)]
+pub(crate) struct Bundle {
+    dir: PathBuf,
+    entry: String,
+}
+
+/// What the build writes beside the files.
+#[derive(Deserialize)]
+struct Manifest {
+    /// Script that a page loads.
+    entry: String,
+    /// Functions that the module exports, the islands' among them.
+    exports: Vec<String>,
+}
+
+impl Bundle {
+    /// Opens a bundle, or says why it cannot be used. Pages are complete without one.
+    pub(crate) fn open(dir: &Path, islands: &[String]) -> Result<Self, String> {
+        let path = dir.join("manifest.json");
+        let text = std::fs::read_to_string(&path).map_err(|error| format!("read {}: {error}", path.display()))?;
+        let manifest: Manifest =
+            serde_json::from_str(&text).map_err(|error| format!("parse {}: {error}", path.display()))?;
+        // Islands are found by a hash of their source: a bundle of other sources would leave them dead.
+        if let Some(missing) = islands.iter().find(|island| !manifest.exports.contains(island)) {
+            return Err(format!("{} was built from other sources: it has no island {missing}", dir.display()));
+        }
+        if !dir.join(&manifest.entry).is_file() {
+            return Err(format!("{} is missing from {}", manifest.entry, dir.display()));
+        }
+        Ok(Self { dir: dir.to_owned(), entry: manifest.entry })
+    }
+
+    /// URL of the script that starts the islands.
+    pub(crate) fn script(&self) -> String {
+        format!("/assets/web/{}", self.entry)
+    }
+}
+
+/// URL of the style sheet, which changes with its content.
+pub(crate) fn style_url() -> String {
+    format!("/assets/tokenwatt-{:08x}.css", fingerprint(STYLE))
+}
+
+/// URL of the icon.
+pub(crate) fn icon_url() -> String {
+    format!("/assets/icon-{:08x}.svg", fingerprint(ICON))
+}
+
+/// FNV-1a: enough to tell two versions of a file apart.
+fn fingerprint(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// Serves them all under `/assets`.
+pub(crate) fn router(bundle: Option<&Bundle>) -> Router {
+    let router = Router::new().route("/assets/{file}", get(embedded));
+    match bundle {
+        Some(bundle) => router.nest_service("/assets/web", ServeDir::new(&bundle.dir).precompressed_br()),
+        None => router,
+    }
+    .layer(SetResponseHeaderLayer::if_not_present(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")))
+    .layer(SetResponseHeaderLayer::overriding(header::CACHE_CONTROL, cache_of))
+}
+
+/// What was found never changes under its name; what was not may appear with the next version.
+fn cache_of(response: &Response) -> Option<HeaderValue> {
+    response.status().is_success().then_some(FOREVER)
+}
+
+async fn embedded(UrlPath(file): UrlPath<String>) -> Response {
+    let path = format!("/assets/{file}");
+    let (kind, text) = if path == style_url() {
+        ("text/css; charset=utf-8", STYLE)
+    } else if path == icon_url() {
+        ("image/svg+xml", ICON)
+    } else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bundle_of_other_sources_is_refused() {
+        let dir = std::env::temp_dir().join(format!("tokenwatt-bundle-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("start.js"), "").unwrap();
+        std::fs::write(dir.join("manifest.json"), r#"{"entry":"start.js","exports":["hydrate","Live_1"]}"#).unwrap();
+        assert!(Bundle::open(&dir, &["Live_1".into()]).is_ok());
+        assert!(Bundle::open(&dir, &["Live_2".into()]).unwrap_err().contains("Live_2"));
+        std::fs::remove_file(dir.join("start.js")).unwrap();
+        assert!(Bundle::open(&dir, &["Live_1".into()]).unwrap_err().contains("start.js"));
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert!(Bundle::open(&dir, &[]).is_err());
+    }
+
+    /// The budget of a first load leaves the style sheet this much after compression; hand-written CSS shrinks
+    /// to about a quarter.
+    #[test]
+    fn the_style_sheet_stays_small() {
+        assert!(STYLE.len() < 40_000, "{}", STYLE.len());
+    }
+
+    /// A policy that forbids foreign sources would block them anyway; this says where.
+    #[test]
+    fn no_file_refers_to_another_host() {
+        for text in [STYLE, ICON] {
+            let foreign = text.replace("http://www.w3.org/2000/svg", "");
+            assert!(
+                !foreign.contains("http:") && !foreign.contains("https:") && !foreign.contains("//"),
+                "foreign reference"
+            );
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The overview: what the fleet does now, per region, and what that costs.
+
+mod economy;
+mod grid;
+
+use leptos::prelude::*;
+use viz::chart::LineChart;
+use viz::format::{self, Unit};
+
+use crate::ask::{Answer, Asked, Row};
+use crate::frame::{self, Place, Sheet};
+use crate::panel::{Tile, answered, empty, line_chart, panel, series_by_region};
+use crate::server::{App, Visit};
+use crate::sql;
+use crate::urlstate::{Fields, Scope};
+
+/// The TTFT p99 that the alert rule and the chart's line stand for, in seconds.
+const TTFT_LIMIT_S: f64 = 1.0;
+
+/// A page's answers.
+struct Asks {
+    choices: Asked,
+    traffic: Asked,
+    course: Asked,
+    economy: economy::Asks,
+}
+
+pub(crate) async fn page(app: &App, visit: &Visit) -> String {
+    let scope = Scope::parse(&visit.query);
+    let span = scope.resolve(visit.now_us);
+    let step_s = step(span);
+    let ask = |name, sql| app.asker.panel(name, visit.now_us, sql);
+    let (choices, traffic, course, economy) = tokio::join!(
+        ask("overview.choices", sql::choices(span)),
+        ask("overview.traffic", sql::traffic(&scope, span)),
+        ask("overview.course", sql::traffic_over_time(&scope, span, step_s)),
+        economy::ask(app, visit, &scope, span),
+    );
+    let asks = Asks { choices, traffic, course, economy };
+    frame::render(app, visit, move || {
+        let freshness = asks.traffic.outcome.as_ref().ok().and_then(|answer| answer.raw().freshness);
+        let freshness =
+            freshness.or_else(|| asks.choices.outcome.as_ref().ok().and_then(|answer| answer.raw().freshness));
+        let body = body(app, visit, &scope, span, &asks);
+        Sheet {
+            title: "Overview".to_owned(),
+            place: Place::Overview,
+            scope,
+            choices: Some(asks.choices),
+            keep: Fields::default(),
+            freshness,
+            renews: true,
+            body,
+        }
+    })
+}
+
+/// Width of a bucket: round, and at most 90 of them.
+fn step((from, to): (i64, i64)) -> i64 {
+    let seconds = (to - from) / 1_000_000;
+    let steps = [1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400];
+    steps.into_iter().find(|step| seconds / step <= 90).unwrap_or(604_800)
+}
+
+fn body(app: &App, visit: &Visit, scope: &Scope, span: (i64, i64), asks: &Asks) -> AnyView {
+    let nothing = matches!(&asks.traffic.outcome, Ok(answer) if !has_traffic(answer));
+    if nothing && !asks.economy.has_rows() {
+        return view! { <div id="overview" data-refresh="">{empty(app, scope, &asks.choices, "requests")}</div> }
+            .into_any();
+    }
+    let chart = |column: &'static str, title: &'static str, unit: Unit, limit: Option<f64>| {
+        answered(visit, &asks.course, |answer| {
+            let (at_us, series) = series_by_region(answer, column);
+            line_chart(&LineChart {
+                title: title.to_owned(),
+                unit,
+                span_us: span,
+                step_us: step(span) * 1_000_000,
+                at_us,
+                series,
+                limit: limit.map(|limit| (limit, format!("alert at {}", format::text(Some(limit), unit)))),
+                complete_until_us: answer.raw().freshness.map_or(span.1, |fresh| fresh.newest_time_us),
+            })
+        })
+    };
+    let note = format!("buckets of {} s; the last one may still grow", step(span));
+    view! {
+        <section id="tiles" class="tiles" data-refresh="" aria-label="Fleet">{tiles(asks)}</section>
+        {panel("regions", "Regions", "the same numbers per region; a percentile of the fleet is not the mean of these", &asks.all(), grid::view(visit, scope, asks))}
+        <div class="pair">
+            {panel("ttft", "TTFT p99 by region", &note, &[&asks.course], chart("ttft_p99", "TTFT p99 by region", Unit::Seconds, Some(TTFT_LIMIT_S)))}
+            {panel("rate", "Output tokens per second by region", &note, &[&asks.course], chart("output_tokens_per_s", "Output tokens per second by region", Unit::TokensPerSecond, None))}
+        </div>
+    }
+    .into_any()
+}
+
+/// A total over nothing is a row too, of zero requests.
+fn has_traffic(answer: &Answer) -> bool {
+    answer.rows().any(|row| row.number("total") == Some(0.0))
+}
+
+impl Asks {
+    /// The questions behind the table of regions.
+    fn all(&self) -> Vec<&Asked> {
+        let mut all = vec![&self.traffic];
+        all.extend(self.economy.all());
+        all
+    }
+
+    /// The row of all regions together.
+    fn fleet(&self) -> Option<Row<'_>> {
+        self.traffic.outcome.as_ref().ok()?.rows().find(|row| row.number("total") == Some(1.0))
+    }
+
+    /// A number per bucket, all regions together; only for what may be added up.
+    fn sum_over_time(&self, column: &str) -> Vec<Option<f64>> {
+        let Ok(answer) = &self.course.outcome else { return Vec::new() };
+        let (at_us, lines) = series_by_region(answer, column);
+        (0..at_us.len())
+            .map(|index| lines.iter().filter_map(|line| *line.values.get(index)?).reduce(|a, b| a + b))
+            .collect()
+    }
+
+    /// The worst region per bucket.
+    fn worst_over_time(&self, column: &str) -> Vec<Option<f64>> {
+        let Ok(answer) = &self.course.outcome else { return Vec::new() };
+        let (at_us, lines) = series_by_region(answer, column);
+        (0..at_us.len())
+            .map(|index| lines.iter().filter_map(|line| *line.values.get(index)?).reduce(f64::max))
+            .collect()
+    }
+}
+
+fn tiles(asks: &Asks) -> AnyView {
+    let fleet = asks.fleet();
+    let number = |column: &str| fleet.as_ref().and_then(|row| row.number(column));
+    let failed = asks.traffic.outcome.is_err();
+    let traffic = |label, column: &str, unit, note: String, course| {
+        let sql = asks.traffic.sql.clone();
+        Tile { label, value: number(column), unit, note, flag: None, course, sql, failed }.view()
+    };
+    let first_token = "arrival to first token with content";
+    view! {
+        {traffic("TTFT p50", "ttft_p50", Unit::Seconds, first_token.to_owned(), asks.worst_over_time("ttft_p50"))}
+        {traffic("TTFT p99", "ttft_p99", Unit::Seconds, format!("{first_token}; the line is the slowest region"), asks.worst_over_time("ttft_p99"))}
+        {traffic("Output tokens", "output_tokens_per_s", Unit::TokensPerSecond, "mean of the range".to_owned(), asks.sum_over_time("output_tokens_per_s"))}
+        {traffic("Requests", "requests_per_s", Unit::RequestsPerSecond, format!("{} failed", format::text(number("error_ratio"), Unit::Ratio)), asks.sum_over_time("requests_per_s"))}
+        {asks.economy.tiles()}
+    }
+    .into_any()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_range_has_more_than_ninety_buckets() {
+        for seconds in [1_i64, 60, 900, 3_600, 21_600, 86_400, 604_800, 34_560_000] {
+            let step = step((0, seconds * 1_000_000));
+            assert!(seconds / step <= 90, "{seconds} s in steps of {step} s");
+        }
+        assert_eq!(step((0, 900_000_000)), 10);
+    }
+}

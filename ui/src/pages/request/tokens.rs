@@ -1,0 +1,139 @@
+//! The token timeline and the table below it.
+
+use leptos::prelude::*;
+use viz::format::{self, Unit};
+use viz::timeline::{self, STALLS, Token};
+
+use super::Key;
+use crate::ask::Answer;
+use crate::sql::{Where, literal};
+
+/// Rows of the table; the drawing shows all.
+const ROWS: usize = 256;
+
+pub(super) fn sql(key: &Key<'_>) -> String {
+    let filter = Where::span(key.window)
+        .and(format!("trace_id = {}", literal(key.trace)))
+        .and(format!("request_span_id = {}", literal(key.span)));
+    format!(
+        "SELECT time, choice, index, count, batch_size, device_us, stall\nFROM tokens\n{}\nORDER BY choice, index\nLIMIT 20000",
+        filter.clause()
+    )
+}
+
+/// A row of the answer, with the gap that its neighbours give it.
+struct Line {
+    token: Token,
+    choice: i64,
+    index: i64,
+    count: f64,
+    device_us: Option<f64>,
+}
+
+pub(super) fn view(answer: &Answer, start_us: i64, width_s: f64) -> AnyView {
+    let lines = lines(answer, start_us);
+    if lines.is_empty() {
+        return view! {
+            <p class="hint">"No token of this request was sent. Engines may sample whole requests, or send no tokens at all; see token_sampling among its attributes."</p>
+        }
+        .into_any();
+    }
+    let tokens: Vec<Token> = lines.iter().map(|line| line.token.clone()).collect();
+    let width_s = tokens.iter().map(|token| token.at_s).fold(width_s, f64::max);
+    let samples = serde_json::to_string(&timeline::hover(&tokens, width_s)).unwrap_or_default();
+    let emitted: f64 = lines.iter().map(|line| line.count).sum();
+    let title = format!(
+        "{} tokens over {}",
+        format::text(Some(emitted), Unit::Count),
+        format::text(Some(width_s), Unit::Seconds)
+    );
+    let svg = timeline::tokens(&tokens, width_s, &title, &samples);
+    view! {
+        <div class="figure" inner_html=svg></div>
+        {legend(&tokens)}
+        {table(&lines)}
+    }
+    .into_any()
+}
+
+fn lines(answer: &Answer, start_us: i64) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    let mut before: Option<(i64, i64)> = None;
+    for row in answer.rows() {
+        let Some(at_us) = row.time("time") else { continue };
+        let choice = row.number("choice").unwrap_or(0.0) as i64;
+        let since = before.filter(|(of, _)| *of == choice).map_or(start_us, |(_, at)| at);
+        before = Some((choice, at_us));
+        lines.push(Line {
+            token: Token {
+                at_s: (at_us - start_us) as f64 / 1e6,
+                gap_s: (at_us >= since).then_some((at_us - since) as f64 / 1e6),
+                batch: row.number("batch_size"),
+                stall: timeline::stall_index(row.text("stall")),
+            },
+            choice,
+            index: row.number("index").unwrap_or(0.0) as i64,
+            count: row.number("count").unwrap_or(1.0),
+            device_us: row.number("device_us"),
+        });
+    }
+    // Several choices interleave in time; the pointer needs one order.
+    lines.sort_by(|a, b| a.token.at_s.total_cmp(&b.token.at_s));
+    lines
+}
+
+/// How many tokens waited for what, and the gaps in between.
+fn legend(tokens: &[Token]) -> AnyView {
+    let kinds = STALLS.iter().enumerate().filter_map(|(index, stall)| {
+        let count = tokens.iter().filter(|token| token.stall == index).count();
+        let name = if index == 0 { "no stall" } else { stall };
+        let class = format!("dot stall-{stall}");
+        (count > 0)
+            .then(|| view! { <li><i class=class></i>{name}<b>{format::text(Some(count as f64), Unit::Count)}</b></li> })
+    });
+    let kinds: Vec<_> = kinds.collect();
+    let mut gaps: Vec<f64> = tokens.iter().skip(1).filter_map(|token| token.gap_s).collect();
+    gaps.sort_by(f64::total_cmp);
+    let median = gaps.get(gaps.len() / 2).copied();
+    view! {
+        <ul class="legend">{kinds}
+            <li>"median gap"<b>{format::text(median, Unit::Seconds)}</b></li>
+            <li>"longest gap"<b>{format::text(gaps.last().copied(), Unit::Seconds)}</b></li>
+        </ul>
+    }
+    .into_any()
+}
+
+fn table(lines: &[Line]) -> AnyView {
+    let rows = lines.iter().take(ROWS).map(|line| {
+        let stall = if line.token.stall == 0 { "" } else { STALLS[line.token.stall] };
+        view! {
+            <tr>
+                <th scope="row" class="num">{line.index}</th>
+                <td class="num">{line.choice}</td>
+                <td class="num">{format!("+{}", format::text(Some(line.token.at_s), Unit::Seconds))}</td>
+                <td class="num">{format::text(line.token.gap_s, Unit::Seconds)}</td>
+                <td class="num">{format::text(Some(line.count), Unit::Count)}</td>
+                <td class="num">{format::text(line.token.batch, Unit::Count)}</td>
+                <td class="num">{format::text(line.device_us, Unit::Micros)}</td>
+                <td>{stall}</td>
+            </tr>
+        }
+    });
+    let caption =
+        if lines.len() > ROWS { format!("first {ROWS} of {}", lines.len()) } else { format!("all {}", lines.len()) };
+    view! {
+        <details class="data">
+            <summary>"Table"</summary>
+            <div class="scroll"><table>
+                <caption>{caption}</caption>
+                <thead><tr>
+                    <th class="num">"index"</th><th class="num">"choice"</th><th class="num">"at"</th><th class="num">"gap"</th>
+                    <th class="num">"tokens"</th><th class="num">"batch"</th><th class="num">"device time"</th><th>"stall"</th>
+                </tr></thead>
+                <tbody>{rows.collect_view()}</tbody>
+            </table></div>
+        </details>
+    }
+    .into_any()
+}

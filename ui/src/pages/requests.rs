@@ -1,0 +1,189 @@
+//! The list of requests: filters in the URL, fifty rows a page, the next page found by key.
+
+use leptos::prelude::*;
+use viz::format::{self, Unit};
+
+use crate::ask::{Answer, Row};
+use crate::frame::{self, Place, Sheet};
+use crate::panel::{answered, empty, number, panel};
+use crate::server::{App, Visit};
+use crate::sql;
+use crate::urlstate::{Fields, RequestFilter, Scope, Sort};
+
+pub(crate) async fn page(app: &App, visit: &Visit) -> String {
+    let scope = Scope::parse(&visit.query);
+    let filter = RequestFilter::parse(&visit.query);
+    let span = scope.resolve(visit.now_us);
+    let (choices, list) = tokio::join!(
+        app.asker.panel("requests.choices", visit.now_us, sql::choices(span)),
+        app.asker.panel("requests.list", visit.now_us, sql::requests(&scope, &filter, span)),
+    );
+    frame::render(app, visit, move || {
+        let freshness = list.outcome.as_ref().ok().and_then(|answer| answer.raw().freshness);
+        let rows = answered(visit, &list, |answer| match answer.first() {
+            Some(_) => table(answer, &scope, &filter),
+            None => empty(app, &scope, &choices, "requests"),
+        });
+        let body = view! {
+            {filters(&scope, &filter)}
+            {panel("requests", "Requests", "each call once, as measured nearest to the engine; TTFT from arrival to first token", &[&list], rows)}
+        }
+        .into_any();
+        Sheet {
+            title: "Requests".to_owned(),
+            place: Place::Requests,
+            keep: own_fields(&filter),
+            choices: Some(choices),
+            freshness,
+            // A list that is being read must not move under the reader.
+            renews: false,
+            body,
+            scope,
+        }
+    })
+}
+
+/// The fields of this page that the scope bar must carry along; a page's key makes no sense in another range.
+fn own_fields(filter: &RequestFilter) -> Fields {
+    let link = RequestFilter { after: None, ..filter.clone() }.link(&Scope::default());
+    Fields::parse(link.split_once('?').map_or("", |(_, query)| query))
+}
+
+fn filters(scope: &Scope, filter: &RequestFilter) -> AnyView {
+    let mut kept = scope.fields();
+    if filter.sort != Sort::default() {
+        kept.set("sort", filter.sort.name().to_owned());
+    }
+    let hidden: Vec<_> = kept
+        .iter()
+        .map(|(name, value)| view! { <input type="hidden" name=name.to_owned() value=value.to_owned()/> })
+        .collect();
+    let statuses = ["ok", "error", "cancelled"].map(|status| {
+        let selected = filter.status.as_deref() == Some(status);
+        view! { <option value=status selected=selected>{status}</option> }
+    });
+    let filtered = filter.status.is_some() || filter.min_ttft_ms.is_some();
+    let clear = filtered.then(|| {
+        let link = RequestFilter { sort: filter.sort, ..RequestFilter::default() }.link(scope);
+        view! { <a class="quiet" href=link>"Clear"</a> }
+    });
+    view! {
+        <form class="filters" method="get" action="/requests">
+            <label><span>"status"</span>
+                <select name="status"><option value="">"all"</option>{statuses.into_iter().collect_view()}</select>
+            </label>
+            <label><span>"TTFT at least (ms)"</span>
+                <input type="number" name="min_ttft_ms" min="0" step="any" value=filter.min_ttft_ms.map(|ms| ms.to_string())/>
+            </label>
+            {hidden}
+            <button>"Filter"</button>
+            {clear}
+        </form>
+    }
+    .into_any()
+}
+
+fn table(answer: &Answer, scope: &Scope, filter: &RequestFilter) -> AnyView {
+    let rows: Vec<Row<'_>> = answer.rows().take(sql::PAGE).collect();
+    let more = answer.rows().nth(sql::PAGE).is_some();
+    let next = more.then(|| rows.last().and_then(|row| key(row, filter.sort))).flatten().map(|after| {
+        let link = RequestFilter { after: Some(after), ..filter.clone() }.link(scope);
+        view! { <a rel="next" href=link>"Next 50"</a> }
+    });
+    let first = filter.after.is_some().then(|| {
+        let link = RequestFilter { after: None, ..filter.clone() }.link(scope);
+        view! { <a href=link>"First page"</a> }
+    });
+    let lines = rows.iter().map(|row| line(row, scope));
+    view! {
+        <div class="scroll" tabindex="0" role="region" aria-label="Table of requests">
+            <table class="list">
+                <thead><tr>
+                    {head("started (UTC)", Some(Sort::Time), scope, filter)}
+                    <th>"status"</th><th>"region"</th><th>"model"</th><th>"tenant"</th>
+                    <th class="num">"in"</th><th class="num">"out"</th><th class="num">"queue"</th>
+                    {head("TTFT", Some(Sort::Ttft), scope, filter)}
+                    <th class="num">"longest gap"</th>
+                    {head("end to end", Some(Sort::E2e), scope, filter)}
+                    <th>"host type"</th>
+                </tr></thead>
+                <tbody>{lines.collect_view()}</tbody>
+            </table>
+        </div>
+        <p class="pager">{first}{next}</p>
+    }
+    .into_any()
+}
+
+/// A heading that orders the table when followed.
+fn head(name: &'static str, sort: Option<Sort>, scope: &Scope, filter: &RequestFilter) -> AnyView {
+    let Some(sort) = sort else { return view! { <th>{name}</th> }.into_any() };
+    let class = if sort == Sort::Time { "" } else { "num" };
+    let current = sort == filter.sort;
+    let link = RequestFilter { sort, after: None, ..filter.clone() }.link(scope);
+    view! { <th class=class aria-sort=current.then_some("descending")><a href=link>{name}{current.then_some(" ↓")}</a></th> }.into_any()
+}
+
+fn key(row: &Row<'_>, sort: Sort) -> Option<(String, String)> {
+    let value = match sort {
+        Sort::Time => row.text("time")?.to_owned(),
+        Sort::Ttft | Sort::E2e => format!("{:?}", row.number(sort.column())?),
+    };
+    Some((value, row.text("span_id")?.to_owned()))
+}
+
+/// Where a request's own page is. `t` spares the query a search through all days.
+pub(crate) fn request_link(row: &Row<'_>, scope: &Scope) -> Option<String> {
+    let mut fields = scope.fields();
+    fields.set("t", (row.time("time")? / 1_000).to_string());
+    Some(fields.link(&format!("/request/{}/{}", row.text("trace_id")?, row.text("span_id")?)))
+}
+
+fn line(row: &Row<'_>, scope: &Scope) -> AnyView {
+    let started = row.time("time").map(stamp).unwrap_or_else(|| format::UNKNOWN.to_owned());
+    let started = match request_link(row, scope) {
+        Some(link) => view! { <a href=link>{started}</a> }.into_any(),
+        None => started.into_any(),
+    };
+    let status = row.text("status").unwrap_or(format::UNKNOWN).to_owned();
+    let status_class = format!("status {status}");
+    let text = |column: &str| row.text(column).unwrap_or(format::UNKNOWN).to_owned();
+    let ended = row.text("finish_reason").map(|reason| format!("finish reason: {reason}"));
+    view! {
+        <tr>
+            <th scope="row">{started}</th>
+            <td><span class=status_class title=ended>{status}</span></td>
+            <td>{text("region")}</td>
+            <td class="long">{text("model")}</td>
+            <td>{text("tenant")}</td>
+            {number(row.number("input_tokens"), Unit::Count)}
+            {number(row.number("output_tokens"), Unit::Count)}
+            {number(row.number("queue_s"), Unit::Seconds)}
+            {number(row.number("ttft_s"), Unit::Seconds)}
+            {number(row.number("itl_max_s"), Unit::Seconds)}
+            {number(row.number("e2e_s"), Unit::Seconds)}
+            <td>{text("host_type")}</td>
+        </tr>
+    }
+    .into_any()
+}
+
+/// Day and time of day with milliseconds, UTC.
+pub(crate) fn stamp(at_us: i64) -> String {
+    let text = crate::urlstate::rfc3339(at_us.div_euclid(1_000) * 1_000);
+    let (day, time) = text.split_once('T').unwrap_or(("", text.as_str()));
+    let time = time.trim_end_matches('Z');
+    let (clock, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    format!("{} {clock}.{fraction:0<3}", day.get(5..).unwrap_or(day))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_align() {
+        assert_eq!(stamp(1_795_953_600_000_001), "11-29 12:00:00.000");
+        assert_eq!(stamp(1_795_953_600_120_999), "11-29 12:00:00.120");
+    }
+}

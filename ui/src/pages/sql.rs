@@ -1,0 +1,163 @@
+//! The SQL page: a statement in the URL, its answer as a table, and what served it.
+
+use leptos::prelude::*;
+use serde_json::Value;
+use telemetry::contract::{AnswerColumn, ApiError, SqlAnswer};
+use viz::format::{self, Unit};
+
+use crate::ask::Answer;
+use crate::frame::{self, Place, Sheet};
+use crate::panel::sql_link;
+use crate::server::{App, Visit};
+use crate::urlstate::{Fields, Scope};
+
+/// Rows shown; more belong into a file.
+const ROWS: usize = 500;
+
+/// Statements to start from.
+const STARTS: [(&str, &str); 6] = [
+    ("Tables and views", "SHOW TABLES"),
+    ("Columns of calls", "DESCRIBE calls"),
+    (
+        "Slowest requests of the last hour",
+        "SELECT time, region, model, ttft_s, queue_s, prefill_s, trace_id, span_id\nFROM calls\nWHERE time >= now() - INTERVAL '1 hour'\nORDER BY ttft_s DESC NULLS LAST\nLIMIT 20",
+    ),
+    (
+        "TTFT p99 by region and model",
+        "SELECT region, model, count(*) AS requests,\n  approx_percentile_cont(0.99) WITHIN GROUP (ORDER BY ttft_s) AS ttft_p99_s\nFROM calls\nWHERE time >= now() - INTERVAL '15 minutes'\nGROUP BY region, model\nORDER BY ttft_p99_s DESC",
+    ),
+    (
+        "Why tokens waited",
+        "SELECT region, stall, sum(count) AS tokens\nFROM tokens\nWHERE time >= now() - INTERVAL '15 minutes'\nGROUP BY region, stall\nORDER BY tokens DESC",
+    ),
+    ("Prices and where they come from", "SELECT * FROM prices LIMIT 50"),
+];
+
+pub(crate) async fn page(app: &App, visit: &Visit) -> String {
+    let statement = Fields::parse(&visit.query).long_text("q");
+    let outcome = match &statement {
+        Some(statement) => Some(app.asker.typed(statement, ROWS).await),
+        None => None,
+    };
+    frame::render(app, visit, move || {
+        let freshness =
+            outcome.as_ref().and_then(|outcome| outcome.as_ref().ok()).and_then(|answer| answer.raw().freshness);
+        let result = match &outcome {
+            None => starts(),
+            Some(Ok(answer)) => result(answer),
+            Some(Err(error)) => refused(error),
+        };
+        let body = view! {
+            <form class="query" method="get" action="/sql">
+                <label for="q">"Statement"</label>
+                <textarea id="q" name="q" rows="9" spellcheck="false" autocapitalize="off" autocomplete="off"
+                    placeholder="SELECT region, count(*) FROM calls GROUP BY region">{statement.unwrap_or_default()}</textarea>
+                <p><button class="main">"Run"</button><span class="hint">"read-only; tables and views are listed by SHOW TABLES"</span></p>
+            </form>
+            {result}
+        }
+        .into_any();
+        Sheet {
+            title: "SQL".to_owned(),
+            place: Place::Sql,
+            scope: Scope::parse(&visit.query),
+            choices: None,
+            keep: Fields::default(),
+            freshness,
+            renews: false,
+            body,
+        }
+    })
+}
+
+fn starts() -> AnyView {
+    let links = STARTS.map(|(name, sql)| view! { <li><a href=sql_link(sql)>{name}</a></li> });
+    view! {
+        <section class="panel"><header><h2>"Start from"</h2></header><ul class="starts">{links.into_iter().collect_view()}</ul></section>
+    }
+    .into_any()
+}
+
+fn refused(error: &ApiError) -> AnyView {
+    let hint = error.hint.clone().map(|hint| view! { <p class="hint">{hint}</p> });
+    view! {
+        <div class="card error" role="alert">
+            <p><strong>{error.kind.clone()}</strong></p>
+            <pre>{error.message.clone()}</pre>
+            {hint}
+        </div>
+    }
+    .into_any()
+}
+
+fn result(answer: &Answer) -> AnyView {
+    let raw = answer.raw();
+    let heads = raw.columns.iter().map(heading);
+    let rows = raw.rows.iter().map(|row| {
+        let cells = row.iter().zip(&raw.columns).map(|(value, column)| cell(value, column));
+        view! { <tr>{cells.collect_view()}</tr> }
+    });
+    let none = raw.rows.is_empty().then(|| view! { <p class="hint">"The statement ran and returned no rows."</p> });
+    view! {
+        <section class="panel" aria-label="Result">
+            <p class="served">{served(raw)}</p>
+            {none}
+            <div class="scroll" tabindex="0" role="region" aria-label="Rows">
+                <table class="list">
+                    <thead><tr>{heads.collect_view()}</tr></thead>
+                    <tbody>{rows.collect_view()}</tbody>
+                </table>
+            </div>
+        </section>
+    }
+    .into_any()
+}
+
+fn heading(column: &AnswerColumn) -> AnyView {
+    let class = if is_number(column) { "num" } else { "" };
+    let unit = column.unit.clone().filter(|unit| !unit.is_empty()).unwrap_or_else(|| column.kind.clone());
+    view! { <th class=class title=column.comment.clone()>{column.name.clone()}<small>{unit}</small></th> }.into_any()
+}
+
+fn is_number(column: &AnswerColumn) -> bool {
+    let kind = column.kind.to_ascii_lowercase();
+    ["int", "float", "double", "decimal", "real"].iter().any(|name| kind.contains(name))
+}
+
+/// A value in full: the page shows what the service said. NULL is not an empty text.
+fn cell(value: &Value, column: &AnswerColumn) -> AnyView {
+    let text = match value {
+        Value::Null => return view! { <td class="null">"NULL"</td> }.into_any(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    if is_number(column) {
+        view! { <td class="num">{text}</td> }.into_any()
+    } else if text.len() > 80 {
+        view! { <td class="wide">{text}</td> }.into_any()
+    } else {
+        view! { <td>{text}</td> }.into_any()
+    }
+}
+
+/// Rows, time, freshness, versions and what served them, as one line.
+fn served(raw: &SqlAnswer) -> String {
+    let mut parts = vec![format!("{} rows", format::text(Some(raw.rows.len() as f64), Unit::Count))];
+    if raw.truncated {
+        parts.push(format!("cut at {ROWS}"));
+    }
+    parts.push(format::text(Some(raw.elapsed_ms / 1e3), Unit::Seconds));
+    if let Some(freshness) = raw.freshness {
+        let lag = format::text(Some(freshness.lag_s.max(0.0)), Unit::Seconds);
+        parts.push(format!("data to {}, lag {lag}", viz::hover::clock(freshness.newest_time_us)));
+    }
+    if !raw.version.is_empty() {
+        let versions: Vec<String> =
+            raw.version.iter().map(|(table, version)| format!("{table} version {version}")).collect();
+        parts.push(versions.join(", "));
+    }
+    if !raw.served_by.is_empty() {
+        parts.push(format!("served by {}", raw.served_by));
+    }
+    parts.join(" · ")
+}

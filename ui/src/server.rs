@@ -1,0 +1,179 @@
+//! Routes, headers and cookies: the part of the dashboard that speaks HTTP.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::{get, post};
+use service::clock::SharedClock;
+use telemetry::contract::QueryApi;
+use tower_http::compression::CompressionLayer;
+use tower_http::set_header::SetResponseHeaderLayer;
+
+use crate::ask::Asker;
+use crate::assets::{self, Bundle};
+use crate::frame::Theme;
+use crate::urlstate::Fields;
+use crate::{islands, pages};
+
+/// Nothing but this server's own files; no inline script or style; WebAssembly may be compiled.
+const POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self'; \
+    connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// What the dashboard needs to know beside the query service.
+#[derive(Clone)]
+pub struct Options {
+    /// Directory of the wasm bundle; pages work without one.
+    pub bundle: Option<PathBuf>,
+    /// Where OTLP/gRPC is received, shown when there is no data yet ("127.0.0.1:4317").
+    pub otlp_grpc: Option<String>,
+    /// Where OTLP/HTTP is received, shown likewise ("127.0.0.1:4318").
+    pub otlp_http: Option<String>,
+    /// Longest that a panel waits for its answer before the page is sent without it.
+    pub panel_deadline: Duration,
+    /// What "now" is.
+    pub clock: SharedClock,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            bundle: None,
+            otlp_grpc: None,
+            otlp_http: None,
+            panel_deadline: Duration::from_secs(5),
+            clock: service::clock::system(),
+        }
+    }
+}
+
+/// What every page is made with.
+#[derive(Clone)]
+pub(crate) struct App {
+    pub(crate) asker: Asker,
+    pub(crate) options: Arc<Options>,
+    pub(crate) script: Option<Arc<str>>,
+}
+
+/// What one request brings along.
+pub(crate) struct Visit {
+    /// Path and query, for links back to this very page.
+    pub(crate) here: String,
+    /// Query string without its question mark.
+    pub(crate) query: String,
+    /// Colours the reader chose.
+    pub(crate) theme: Theme,
+    /// One instant for the whole page, µs since the epoch.
+    pub(crate) now_us: i64,
+}
+
+/// The dashboard's routes, to be merged with those of the query service.
+///
+/// A bundle that is absent or was built from other sources is left out with a warning: pages are complete
+/// without it.
+pub fn router(api: Arc<dyn QueryApi>, options: Options) -> Router {
+    let bundle = options.bundle.as_deref().and_then(|dir| {
+        let opened = Bundle::open(dir, &islands::names());
+        opened
+            .inspect_err(|reason| {
+                tracing::warn!(reason, "serving pages without islands; build them with `cargo xtask web`")
+            })
+            .ok()
+    });
+    let app = App {
+        asker: Asker::new(api, options.panel_deadline),
+        script: bundle.as_ref().map(|bundle| bundle.script().into()),
+        options: Arc::new(options),
+    };
+    Router::new()
+        .route("/", get(overview))
+        .route("/requests", get(requests))
+        .route("/request/{trace}/{span}", get(request))
+        .route("/sql", get(sql).post(sql_posted))
+        .route("/theme", post(theme))
+        .fallback(not_found)
+        .with_state(app)
+        .layer(SetResponseHeaderLayer::if_not_present(header::CACHE_CONTROL, HeaderValue::from_static("no-cache")))
+        .layer(SetResponseHeaderLayer::overriding(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)))
+        .layer(SetResponseHeaderLayer::overriding(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")))
+        .layer(SetResponseHeaderLayer::overriding(header::REFERRER_POLICY, HeaderValue::from_static("same-origin")))
+        .layer(SetResponseHeaderLayer::overriding(
+            HeaderName::from_static("x-frame-options"),
+            HeaderValue::from_static("DENY"),
+        ))
+        .merge(assets::router(bundle.as_ref()))
+        .layer(CompressionLayer::new())
+}
+
+impl App {
+    fn visit(&self, path: &str, query: Option<String>, headers: &HeaderMap) -> Visit {
+        let query = query.unwrap_or_default();
+        let here = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
+        Visit { here, query, theme: Theme::from_cookies(headers), now_us: self.options.clock.now_us() }
+    }
+}
+
+async fn overview(State(app): State<App>, RawQuery(query): RawQuery, headers: HeaderMap) -> Html<String> {
+    let visit = app.visit("/", query, &headers);
+    Html(pages::overview::page(&app, &visit).await)
+}
+
+async fn requests(State(app): State<App>, RawQuery(query): RawQuery, headers: HeaderMap) -> Html<String> {
+    let visit = app.visit("/requests", query, &headers);
+    Html(pages::requests::page(&app, &visit).await)
+}
+
+async fn request(
+    State(app): State<App>,
+    Path((trace, span)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let known = |id: &str, digits: usize| id.len() == digits && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !known(&trace, 32) || !known(&span, 16) {
+        return not_found(State(app), headers).await;
+    }
+    let visit = app.visit(&format!("/request/{trace}/{span}"), query, &headers);
+    Html(pages::request::page(&app, &visit, &trace.to_ascii_lowercase(), &span.to_ascii_lowercase()).await)
+        .into_response()
+}
+
+async fn sql(State(app): State<App>, RawQuery(query): RawQuery, headers: HeaderMap) -> Html<String> {
+    let visit = app.visit("/sql", query, &headers);
+    Html(pages::sql::page(&app, &visit).await)
+}
+
+/// A statement too long for a URL.
+async fn sql_posted(State(app): State<App>, headers: HeaderMap, body: String) -> Html<String> {
+    let visit = app.visit("/sql", Some(body), &headers);
+    Html(pages::sql::page(&app, &visit).await)
+}
+
+async fn not_found(State(app): State<App>, headers: HeaderMap) -> Response {
+    let visit = app.visit("/", None, &headers);
+    (StatusCode::NOT_FOUND, Html(pages::missing::page(&app, &visit))).into_response()
+}
+
+/// Keeps the chosen colours in a cookie and goes back to the page.
+async fn theme(body: String) -> Response {
+    let fields = Fields::parse(&body);
+    let theme = Theme::named(fields.text("theme").as_deref());
+    let back = fields.long_text("back").filter(|path| is_local(path)).unwrap_or_else(|| "/".to_owned());
+    let headers = [(header::SET_COOKIE, theme.cookie()), (header::LOCATION, back)];
+    (StatusCode::SEE_OTHER, headers).into_response()
+}
+
+/// A path on this server: what could name another host is not followed.
+fn is_local(path: &str) -> bool {
+    path.starts_with('/')
+        && !path.starts_with("//")
+        && !path.contains('\\')
+        && path.bytes().all(|byte| (0x21..0x7f).contains(&byte))
+}
+
+#[cfg(test)]
+mod tests;

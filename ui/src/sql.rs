@@ -1,0 +1,170 @@
+//! The statements behind the pages. Each stands on its own: the SQL page runs it as it is.
+
+use crate::urlstate::{RequestFilter, Scope, Sort, rfc3339};
+
+/// A text in quotes.
+pub(crate) fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// An instant.
+pub(crate) fn instant(at_us: i64) -> String {
+    format!("TIMESTAMP '{}'", rfc3339(at_us))
+}
+
+/// The scope as a condition on a table with `time`, `region`, `model` and `tenant`.
+pub(crate) struct Where {
+    span: (i64, i64),
+    conditions: Vec<String>,
+}
+
+impl Where {
+    /// Only the stretch of time.
+    pub(crate) fn span(span: (i64, i64)) -> Self {
+        Self { span, conditions: Vec::new() }
+    }
+
+    /// Time, region, model and tenant.
+    pub(crate) fn scope(scope: &Scope, span: (i64, i64)) -> Self {
+        Self::place(scope, span).and_equal("tenant", scope.tenant.as_deref())
+    }
+
+    /// Time, region and model: for what no tenant owns, such as devices and their price.
+    pub(crate) fn place(scope: &Scope, span: (i64, i64)) -> Self {
+        Self::span(span).and_equal("region", scope.region.as_deref()).and_equal("model", scope.model.as_deref())
+    }
+
+    /// One more condition, if there is a value to compare with.
+    pub(crate) fn and_equal(mut self, column: &str, value: Option<&str>) -> Self {
+        if let Some(value) = value {
+            self.conditions.push(format!("{column} = {}", literal(value)));
+        }
+        self
+    }
+
+    /// One more condition.
+    pub(crate) fn and(mut self, condition: String) -> Self {
+        self.conditions.push(condition);
+        self
+    }
+
+    /// The clause, on lines of its own.
+    pub(crate) fn clause(&self) -> String {
+        let (from, to) = self.span;
+        let mut clause = format!("WHERE time >= {} AND time < {}", instant(from), instant(to));
+        for condition in &self.conditions {
+            clause.push_str("\n  AND ");
+            clause.push_str(condition);
+        }
+        clause
+    }
+
+    /// Length of the stretch in seconds.
+    pub(crate) fn seconds(&self) -> f64 {
+        (self.span.1 - self.span.0) as f64 / 1e6
+    }
+}
+
+/// A percentile of a column.
+fn percentile(share: f64, column: &str) -> String {
+    format!("approx_percentile_cont({share}) WITHIN GROUP (ORDER BY {column})")
+}
+
+/// What is there to filter by.
+pub(crate) fn choices(span: (i64, i64)) -> String {
+    format!(
+        "SELECT region, model, tenant, count(*) AS requests\nFROM requests\n{}\nGROUP BY region, model, tenant\nORDER BY requests DESC\nLIMIT 500",
+        Where::span(span).clause()
+    )
+}
+
+/// Latency and rates, one row per region and one (`total` = 1) for all of them together:
+/// a percentile of all regions cannot be made from percentiles of each.
+pub(crate) fn traffic(scope: &Scope, span: (i64, i64)) -> String {
+    let filter = Where::scope(scope, span);
+    format!(
+        "SELECT region, grouping(region) AS total,\n  {} AS ttft_p50,\n  {} AS ttft_p99,\n  sum(output_tokens) / {seconds:.3} AS output_tokens_per_s,\n  count(*) / {seconds:.3} AS requests_per_s,\n  sum(CASE WHEN status = 'error' THEN 1.0 ELSE 0.0 END) / count(*) AS error_ratio\nFROM calls\n{}\nGROUP BY GROUPING SETS ((), (region))\nORDER BY total DESC, region",
+        percentile(0.5, "ttft_s"),
+        percentile(0.99, "ttft_s"),
+        filter.clause(),
+        seconds = filter.seconds(),
+    )
+}
+
+/// The same over time, one row per bucket and region.
+pub(crate) fn traffic_over_time(scope: &Scope, span: (i64, i64), step_s: i64) -> String {
+    format!(
+        "SELECT date_bin(INTERVAL '{step_s} seconds', time) AS bucket, region,\n  {} AS ttft_p50,\n  {} AS ttft_p99,\n  sum(output_tokens) / {step_s}.0 AS output_tokens_per_s,\n  count(*) / {step_s}.0 AS requests_per_s\nFROM calls\n{}\nGROUP BY bucket, region\nORDER BY bucket, region",
+        percentile(0.5, "ttft_s"),
+        percentile(0.99, "ttft_s"),
+        Where::scope(scope, span).clause(),
+    )
+}
+
+/// Rows per page of requests.
+pub(crate) const PAGE: usize = 50;
+
+/// One page of requests, and one row more to know whether another page follows.
+pub(crate) fn requests(scope: &Scope, filter: &RequestFilter, span: (i64, i64)) -> String {
+    let column = filter.sort.column();
+    let mut clause = Where::scope(scope, span).and_equal("status", filter.status.as_deref());
+    if let Some(ms) = filter.min_ttft_ms {
+        clause = clause.and(format!("ttft_s >= {}", ms / 1e3));
+    }
+    if filter.sort != Sort::Time {
+        clause = clause.and(format!("{column} IS NOT NULL"));
+    }
+    if let Some((value, span_id)) = &filter.after
+        && let Some(value) = after_literal(filter.sort, value)
+    {
+        let span_id = literal(span_id);
+        clause = clause.and(format!("({column} < {value} OR ({column} = {value} AND span_id < {span_id}))"));
+    }
+    format!(
+        "SELECT time, trace_id, span_id, region, model, tenant, host_type, measured_at, status, finish_reason, input_tokens, output_tokens,\n  queue_s, ttft_s, itl_max_s, e2e_s\nFROM calls\n{}\nORDER BY {column} DESC, span_id DESC\nLIMIT {}",
+        clause.clause(),
+        PAGE + 1,
+    )
+}
+
+/// The last value of the page before as a literal, unless it is none.
+fn after_literal(sort: Sort, value: &str) -> Option<String> {
+    match sort {
+        Sort::Time => value.parse::<jiff::Timestamp>().ok().map(|at| format!("TIMESTAMP '{at}'")),
+        Sort::Ttft | Sort::E2e => {
+            value.parse::<f64>().ok().filter(|value| value.is_finite()).map(|value| format!("{value:?}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_from_the_url_stays_inside_its_quotes() {
+        let scope = Scope::parse("region=x'+OR+1=1+--&tenant=o'neil");
+        let sql = traffic(&scope, (0, 1_000_000));
+        assert!(sql.contains("region = 'x'' OR 1=1 --'"), "{sql}");
+        assert!(sql.contains("tenant = 'o''neil'"), "{sql}");
+    }
+
+    #[test]
+    fn a_key_that_is_no_value_is_dropped() {
+        let scope = Scope::default();
+        let filter = RequestFilter {
+            after: Some(("1 OR 1=1".into(), "ab".into())),
+            sort: Sort::Ttft,
+            ..RequestFilter::default()
+        };
+        assert!(!requests(&scope, &filter, (0, 1)).contains("OR 1=1"));
+        let filter =
+            RequestFilter { after: Some(("0.25".into(), "ab'".into())), sort: Sort::Ttft, ..RequestFilter::default() };
+        assert!(requests(&scope, &filter, (0, 1)).contains("(ttft_s < 0.25 OR (ttft_s = 0.25 AND span_id < 'ab'''))"));
+    }
+
+    #[test]
+    fn instants_are_utc() {
+        assert_eq!(instant(1_795_953_600_000_000), "TIMESTAMP '2026-11-29T12:00:00Z'");
+    }
+}

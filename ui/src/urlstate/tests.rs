@@ -1,0 +1,83 @@
+use super::*;
+
+const NOON: i64 = 1_795_953_600_000_000;
+
+fn check_round_trip(scope: &Scope) {
+    let link = scope.link("/");
+    let query = link.split_once('?').map_or("", |(_, query)| query);
+    assert_eq!(&Scope::parse(query), scope, "{link}");
+}
+
+#[test]
+fn a_scope_survives_its_own_url() {
+    let texts = [None, Some("eu-west-1"), Some("Llama 3 70B / int8"), Some("a&b=c%+é~'\"<>")];
+    let ranges = [Range::Last(900), Range::Last(77), Range::Last(86_400), Range::Between(NOON, NOON + 1_500_001)];
+    for range in ranges {
+        for text in texts {
+            for live in [true, false] {
+                let text = text.map(str::to_owned);
+                check_round_trip(&Scope { range, region: text.clone(), model: text.clone(), tenant: text, live });
+            }
+        }
+    }
+}
+
+#[test]
+fn request_filters_survive_their_own_url() {
+    for sort in Sort::ALL {
+        let filter = RequestFilter {
+            status: Some("error".into()),
+            min_ttft_ms: Some(1.5),
+            sort,
+            after: Some(("2026-11-29T12:00:00.000001Z".into(), "00f067aa0ba902b7".into())),
+        };
+        let link = filter.link(&Scope::default());
+        assert_eq!(RequestFilter::parse(link.split_once('?').unwrap().1), filter, "{link}");
+    }
+}
+
+#[test]
+fn defaults_are_left_out() {
+    assert_eq!(Scope::default().link("/"), "/");
+    assert_eq!(RequestFilter::default().link(&Scope::default()), "/requests");
+}
+
+#[test]
+fn nonsense_is_dropped() {
+    for query in [
+        "range=-5m",
+        "range=",
+        "range=9e9d",
+        "from=x&to=y",
+        "from=2000&to=1000",
+        "=&&&%zz",
+        "region=",
+        "live=maybe",
+        "range=é",
+    ] {
+        assert_eq!(Scope::parse(query), Scope::default(), "{query}");
+    }
+    assert_eq!(Scope::parse(&format!("region={}", "x".repeat(300))).region, None);
+    assert_eq!(RequestFilter::parse("min_ttft_ms=NaN&sort=x&after=1"), RequestFilter::default());
+}
+
+#[test]
+fn a_form_sends_local_date_fields_which_are_utc() {
+    let scope = Scope::parse("from=2026-11-29T12:00&to=2026-11-29T12:30");
+    assert_eq!(scope.range, Range::Between(NOON, NOON + 1_800_000_000));
+    let millis = Scope::parse("from=1795953600000&to=1795953600001");
+    assert_eq!(millis.range, Range::Between(NOON, NOON + 1_000));
+}
+
+#[test]
+fn one_clock_resolves_the_range() {
+    assert_eq!(Scope::parse("range=1m").resolve(NOON), (NOON - 60_000_000, NOON));
+    assert!(!Scope::parse("from=1&to=2").follows_now());
+}
+
+#[test]
+fn percent_signs_that_escape_nothing_stand_for_themselves() {
+    assert_eq!(decode("100%+of%2"), "100% of%2");
+    assert_eq!(decode("%E2%82%AC"), "€");
+    assert_eq!(encode("€ 5%"), "%E2%82%AC+5%25");
+}
