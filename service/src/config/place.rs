@@ -93,11 +93,29 @@ fn walk(figment: &Figment, key: &str, value: &serde_json::Value, values: &mut Ve
                 walk(figment, &key, inner, values);
             }
         }
-        _ => values.push(Sourced { key: key.to_owned(), value: value.to_string(), source: source(figment, key) }),
+        _ => {
+            let mut shown = value.clone();
+            hide(key.rsplit('.').next().unwrap_or(key), &mut shown);
+            values.push(Sourced { key: key.to_owned(), value: shown.to_string(), source: source(figment, key) });
+        }
     }
 }
 
 fn source(figment: &Figment, key: &str) -> String {
     // A setting without a value, such as an unset option, stands in no place.
     figment.find_metadata(key).map_or_else(|| DEFAULT.to_owned(), |metadata| metadata.name.to_string())
+}
+
+/// Keeps secrets out of what is printed: texts under a name that says so, in lists of tables too.
+fn hide(name: &str, value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::Array(entries) => entries.iter_mut().for_each(|entry| hide(name, entry)),
+        serde_json::Value::Object(fields) => fields.iter_mut().for_each(|(name, inner)| hide(name, inner)),
+        serde_json::Value::String(text) if is_secret(name) => "***".clone_into(text),
+        _ => {}
+    }
+}
+
+fn is_secret(name: &str) -> bool {
+    name == "key" || ["secret", "password", "bearer", "credential"].iter().any(|word| name.contains(word))
 }

@@ -27,6 +27,15 @@ impl Default for Collector {
 struct Config {
     data: Option<String>,
     collector: Collector,
+    keys: Vec<Key>,
+    fleet_secret: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Key {
+    key: String,
+    tenant: String,
 }
 
 impl Settings for Config {
@@ -90,7 +99,7 @@ fn all_faults_are_listed_at_once() {
     let file = file.display();
     for expected in [
         "5 faults".to_owned(),
-        format!("{file}: unknown key `colour`; known here: data, collector"),
+        format!("{file}: unknown key `colour`; known here: data, collector, keys, fleet_secret"),
         format!("{file}: unknown key `collector.flush_aftr`; did you mean `flush_after`?"),
         format!("{file}: `collector.flush_bytes`: `many` is no size"),
         "environment variable TOKENWATT__QUERY__SPEED: unknown key `query`".to_owned(),
@@ -98,6 +107,17 @@ fn all_faults_are_listed_at_once() {
     ] {
         assert!(text.contains(&expected), "{expected}\nnot in\n{text}");
     }
+}
+
+/// A secret is read, and never shown.
+#[test]
+fn secrets_are_not_shown() {
+    let (_dir, file) = write("fleet_secret = \"abc\"\n[[keys]]\nkey = \"sk-1\"\ntenant = \"acme\"\n");
+    let loaded = load::<Config>(&Places { file: Some(file), ..Places::default() }).unwrap();
+    assert_eq!(loaded.config.fleet_secret.as_deref(), Some("abc"));
+    assert_eq!(loaded.config.keys[0].key, "sk-1");
+    let shown: String = loaded.values.iter().map(|value| value.value.clone()).collect();
+    assert!(shown.contains("acme") && !shown.contains("abc") && !shown.contains("sk-1"), "{shown}");
 }
 
 /// A file that is no TOML, or is not there, is one fault that names the file.

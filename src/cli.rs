@@ -1,0 +1,79 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::{bench, commands};
+
+/// What every token of an LLM fleet costs: in seconds, in watts and in dollars.
+#[derive(Parser)]
+#[command(name = "tokenwatt", version, about, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags that every command takes.
+#[derive(Args, Clone, Default)]
+pub(crate) struct Common {
+    /// Settings file [default: tokenwatt.toml of the working directory, if it is there]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Where the tables lie: a directory, or s3://bucket/prefix [default: ./tokenwatt-data]
+    #[arg(long, global = true, value_name = "PLACE")]
+    pub(crate) data: Option<String>,
+    /// Local directory for journal, spill and caches [default: ./tokenwatt-data]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+    /// What to log to standard error: error, warn, info, debug, trace, or directives [default: info]
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub(crate) log: Option<String>,
+}
+
+/// Where OTLP is received.
+#[derive(Args, Clone, Default)]
+pub(crate) struct OtlpPorts {
+    /// OTLP/gRPC [default: 127.0.0.1:4317; port 0 takes any free one]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) otlp_grpc: Option<SocketAddr>,
+    /// OTLP/HTTP [default: 127.0.0.1:4318; port 0 takes any free one]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) otlp_http: Option<SocketAddr>,
+}
+
+/// Where the role's HTTP is served.
+#[derive(Args, Clone, Default)]
+pub(crate) struct HttpPort {
+    /// HTTP address of this role [port 0 takes any free one]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) http: Option<SocketAddr>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Collector, query service and dashboard in one process
+    Up(commands::up::Flags),
+    /// `up` with a simulated fleet of three regions under load
+    Demo(commands::demo::Flags),
+    /// Receives OTLP and writes the tables
+    Collector(OtlpPorts),
+    /// Answers SQL over HTTP and exports the fleet's metrics
+    Query(HttpPort),
+    /// The dashboard, asking a query service elsewhere
+    Ui(commands::roles::UiFlags),
+    /// An inference node that speaks OpenAI's API
+    Node(commands::roles::ClientFlags),
+    /// The front door of a fleet of nodes
+    Gateway(commands::roles::ClientFlags),
+    /// Answers one SQL statement
+    Sql(commands::sql::Flags),
+    /// Checks settings, directories, object store and clock
+    Check(commands::check::Flags),
+    /// Measures, and prints the figures
+    #[command(subcommand)]
+    Bench(bench::Bench),
+}

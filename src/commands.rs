@@ -1,0 +1,27 @@
+//! The commands, one file each.
+
+pub(crate) mod up;
+pub(crate) mod demo;
+pub(crate) mod roles;
+pub(crate) mod sql;
+pub(crate) mod check;
+
+use crate::cli::{Cli, Command};
+use crate::failure::Failure;
+
+/// Runs the command to its end.
+pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
+    let common = cli.common;
+    match cli.command {
+        Command::Up(flags) => up::run(&common, &flags).await,
+        Command::Demo(flags) => demo::run(&common, &flags).await,
+        Command::Collector(ports) => roles::collector(&common, &ports).await,
+        Command::Query(port) => roles::query(&common, &port).await,
+        Command::Ui(flags) => roles::ui(&common, &flags).await,
+        Command::Node(flags) => roles::node(&common, &flags).await,
+        Command::Gateway(flags) => roles::gateway(&common, &flags).await,
+        Command::Sql(flags) => sql::run(&common, &flags).await,
+        Command::Check(flags) => check::run(&common, &flags).await,
+        Command::Bench(bench) => Ok(crate::bench::run(bench).await?),
+    }
+}

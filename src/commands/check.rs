@@ -1,0 +1,142 @@
+//! `tokenwatt check`: the settings with their sources, and whether everything they name can be used.
+
+mod store;
+
+use std::net::SocketAddr;
+
+use clap::Args;
+use service::Deps;
+
+use crate::cli::Common;
+use crate::failure::Failure;
+use crate::places;
+use crate::print;
+use crate::settings::{self, Config};
+
+#[derive(Args)]
+pub(crate) struct Flags {
+    /// Print only what is wrong
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// One thing that was looked at.
+pub(crate) struct Finding {
+    /// What was looked at.
+    pub(crate) subject: String,
+    /// How it is.
+    pub(crate) verdict: Verdict,
+}
+
+/// How it is.
+pub(crate) enum Verdict {
+    /// Fine, with a word about it.
+    Good(String),
+    /// Worth knowing, not wrong.
+    Note(String),
+    /// Wrong.
+    Bad(Failure),
+}
+
+impl Finding {
+    pub(crate) fn good(subject: impl Into<String>, word: impl Into<String>) -> Self {
+        Self { subject: subject.into(), verdict: Verdict::Good(word.into()) }
+    }
+
+    pub(crate) fn note(subject: impl Into<String>, word: impl Into<String>) -> Self {
+        Self { subject: subject.into(), verdict: Verdict::Note(word.into()) }
+    }
+
+    pub(crate) fn bad(subject: impl Into<String>, failure: impl Into<Failure>) -> Self {
+        Self { subject: subject.into(), verdict: Verdict::Bad(failure.into()) }
+    }
+}
+
+pub(crate) async fn run(common: &Common, flags: &Flags) -> Result<(), Failure> {
+    let quiet = Common { log: common.log.clone().or_else(|| Some("error".to_owned())), ..common.clone() };
+    let loaded = settings::load(&quiet, Vec::new())?;
+    if !flags.quiet {
+        print_settings(&loaded.values);
+    }
+    let deps = Deps::system();
+    let mut findings = directories(&loaded.config);
+    findings.extend(store::check(&loaded.config.data, &deps).await);
+    findings.push(clock(&deps));
+    for (key, addr) in addresses(&loaded.config) {
+        findings.push(port(key, addr).await);
+    }
+    print_findings(&findings, flags.quiet);
+    let first = findings.into_iter().find_map(|finding| match finding.verdict {
+        Verdict::Bad(failure) => Some(failure),
+        _ => None,
+    });
+    first.map_or(Ok(()), Err)
+}
+
+fn print_settings(values: &[service::config::Sourced]) {
+    let width = |of: fn(&service::config::Sourced) -> &str| values.iter().map(|value| of(value).len()).max().unwrap_or(0);
+    let (keys, texts) = (width(|value| &value.key), width(|value| &value.value).min(40));
+    for value in values {
+        print::line(format!("{:keys$}  {:texts$}  {}", value.key, value.value, value.source));
+    }
+    print::line("");
+}
+
+fn print_findings(findings: &[Finding], quiet: bool) {
+    for finding in findings {
+        match &finding.verdict {
+            Verdict::Good(_) | Verdict::Note(_) if quiet => {}
+            Verdict::Good(word) => print::line(format!("ok    {}: {word}", finding.subject)),
+            Verdict::Note(word) => print::line(format!("note  {}: {word}", finding.subject)),
+            Verdict::Bad(failure) => {
+                print::line(format!("BAD   {}: {}", finding.subject, service::error::chain(&failure.error)));
+                if let Some(hint) = failure.error.hint() {
+                    print::line(format!("      {hint}"));
+                }
+            }
+        }
+    }
+}
+
+fn directories(config: &Config) -> Vec<Finding> {
+    let mut findings = vec![directory("state", &config.state)];
+    if let Some(data) = places::local(&config.data) {
+        findings.push(directory("data", data.as_ref()));
+    }
+    findings
+}
+
+fn directory(name: &str, path: &std::path::Path) -> Finding {
+    match places::writable(name, path) {
+        Ok(()) => Finding::good(name, format!("{} can be written", path.display())),
+        Err(failure) => Finding::bad(name, failure),
+    }
+}
+
+/// 2024-01-01 UTC, µs: a clock before it was never set.
+const PLAUSIBLE_US: i64 = 1_704_067_200_000_000;
+
+fn clock(deps: &Deps) -> Finding {
+    if deps.clock.now_us() > PLAUSIBLE_US {
+        return Finding::good("clock", "is set");
+    }
+    let error = service::Error::invalid("the machine's clock was never set").with_hint("start NTP: event times decide prices and retention");
+    Finding::bad("clock", error)
+}
+
+fn addresses(config: &Config) -> [(&'static str, SocketAddr); 3] {
+    [
+        ("collector.grpc_addr", config.collector.grpc_addr),
+        ("collector.http_addr", config.collector.http_addr),
+        ("ui.http_addr", config.ui.http_addr),
+    ]
+}
+
+/// A port in use is no fault of the settings: most likely Tokenwatt itself is running.
+async fn port(key: &str, addr: SocketAddr) -> Finding {
+    match service::listen::bind(addr).await {
+        Ok(_) => Finding::good(key, format!("{addr} is free")),
+        Err(error) if error.kind() == service::Kind::Conflict => Finding::note(key, format!("{addr} is in use")),
+        Err(error) => Finding::bad(key, error),
+    }
+}

@@ -1,0 +1,121 @@
+//! One role a process: `collector`, `query`, `ui`, `node`, `gateway`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use clap::Args;
+use lake::Lake;
+
+use crate::cli::{Common, HttpPort, OtlpPorts};
+use crate::failure::Failure;
+use crate::places;
+use crate::print;
+use crate::process::{Process, forever};
+use crate::remote::Remote;
+use crate::settings;
+use crate::site::{self, Page};
+
+#[derive(Args)]
+pub(crate) struct UiFlags {
+    #[command(flatten)]
+    http: HttpPort,
+    /// Query service to ask [default: http://127.0.0.1:8080]
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct ClientFlags {
+    #[command(flatten)]
+    http: HttpPort,
+    /// Collector that telemetry is sent to, OTLP/gRPC [default: http://127.0.0.1:4317]
+    #[arg(long, value_name = "URL")]
+    otlp_endpoint: Option<String>,
+}
+
+pub(crate) async fn collector(common: &Common, ports: &OtlpPorts) -> Result<(), Failure> {
+    let config = settings::load(common, settings::otlp_flags(ports))?.config;
+    let mut process = Process::start()?;
+    let deps = process.deps().clone();
+    let built = process
+        .build(async {
+            places::prepare(&config)?;
+            let lake = site::open(&config, &deps).await?;
+            Ok(collector::build(config.collector, lake, deps.clone()).await?)
+        })
+        .await?;
+    let addresses = site::collector_addresses(&built);
+    deps.tasks.spawn("collector", built.run());
+    serve(process, &addresses).await
+}
+
+pub(crate) async fn query(common: &Common, port: &HttpPort) -> Result<(), Failure> {
+    let config = settings::load(common, http_flag("ui.http_addr", port.http))?.config;
+    let mut process = Process::start()?;
+    let deps = process.deps().clone();
+    let page = process
+        .build(async {
+            let lake = Lake::open_read_only(&config.data, &deps).await?;
+            let query = query::build(config.query, lake, deps.clone()).await?;
+            let router = query.router().merge(deps.health.router());
+            Ok(Page::bind("query", config.ui.http_addr, router).await?)
+        })
+        .await?;
+    let addresses = page.addresses();
+    page.spawn(&deps);
+    serve(process, &addresses).await
+}
+
+pub(crate) async fn ui(common: &Common, flags: &UiFlags) -> Result<(), Failure> {
+    let mut given = http_flag("ui.http_addr", flags.http.http);
+    given.extend(flags.server.clone().map(|server| ("ui.server", server)));
+    let config = settings::load(common, given)?.config;
+    let mut process = Process::start()?;
+    let deps = process.deps().clone();
+    let page = process
+        .build(async {
+            let api = Arc::new(Remote::new(&config.ui.server)?);
+            let router = ui::router(api, site::ui_options(&config.ui, &deps, None)).merge(deps.ops_router());
+            Ok(Page::bind("dashboard", config.ui.http_addr, router).await?)
+        })
+        .await?;
+    let addresses = page.addresses();
+    page.spawn(&deps);
+    serve(process, &addresses).await
+}
+
+pub(crate) async fn node(common: &Common, flags: &ClientFlags) -> Result<(), Failure> {
+    let config = settings::load(common, client_flags(flags, "node.http_addr", "node.otlp_endpoint"))?.config;
+    let mut process = Process::start()?;
+    let deps = process.deps().clone();
+    let built = process.build(async { Ok(inference_node::build(config.node, deps.clone()).await?) }).await?;
+    let address = ("node".to_owned(), format!("http://{}", built.http_addr()));
+    deps.tasks.spawn("node", built.run());
+    serve(process, &[address]).await
+}
+
+pub(crate) async fn gateway(common: &Common, flags: &ClientFlags) -> Result<(), Failure> {
+    let config = settings::load(common, client_flags(flags, "gateway.http_addr", "gateway.otlp_endpoint"))?.config;
+    let mut process = Process::start()?;
+    let deps = process.deps().clone();
+    let built = process.build(async { Ok(gateway::build(config.gateway, deps.clone()).await?) }).await?;
+    let address = ("gateway".to_owned(), format!("http://{}", built.http_addr()));
+    deps.tasks.spawn("gateway", built.run());
+    serve(process, &[address]).await
+}
+
+async fn serve(process: Process, addresses: &[(String, String)]) -> Result<(), Failure> {
+    print::pairs(addresses);
+    print::line("ready");
+    process.run(forever()).await
+}
+
+fn http_flag(key: &'static str, addr: Option<SocketAddr>) -> Vec<(&'static str, String)> {
+    addr.map(|addr| (key, addr.to_string())).into_iter().collect()
+}
+
+fn client_flags(flags: &ClientFlags, http: &'static str, otlp: &'static str) -> Vec<(&'static str, String)> {
+    let mut given = http_flag(http, flags.http.http);
+    given.extend(flags.otlp_endpoint.clone().map(|endpoint| (otlp, endpoint)));
+    given
+}

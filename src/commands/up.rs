@@ -1,0 +1,38 @@
+//! `tokenwatt up`: collector, query service and dashboard on one lake.
+
+use clap::Args;
+
+use crate::cli::{Common, HttpPort, OtlpPorts};
+use crate::failure::Failure;
+use crate::print;
+use crate::process::{Process, forever};
+use crate::settings;
+use crate::site::Site;
+
+#[derive(Args, Clone, Default)]
+pub(crate) struct Flags {
+    #[command(flatten)]
+    pub(crate) otlp: OtlpPorts,
+    #[command(flatten)]
+    pub(crate) http: HttpPort,
+}
+
+impl Flags {
+    /// The flags as settings.
+    pub(crate) fn settings(&self) -> Vec<(&'static str, String)> {
+        let mut flags = settings::otlp_flags(&self.otlp);
+        flags.extend(self.http.http.map(|addr| ("ui.http_addr", addr.to_string())));
+        flags
+    }
+}
+
+pub(crate) async fn run(common: &Common, flags: &Flags) -> Result<(), Failure> {
+    let config = settings::load(common, flags.settings())?.config;
+    let mut process = Process::start()?;
+    let deps = process.deps().clone();
+    let site = process.build(Site::build(&config, &deps)).await?;
+    print::pairs(&site.addresses());
+    site.spawn(&deps);
+    print::line("ready");
+    process.run(forever()).await
+}

@@ -1,0 +1,92 @@
+//! A process from its first signal handler to its exit code.
+
+use std::time::Duration;
+
+use service::signal::Stop;
+use service::{Deps, Error};
+
+use crate::failure::{Failure, IO};
+use crate::print;
+
+/// How long each stage of the shutdown may take.
+const STAGE_GRACE: Duration = Duration::from_secs(30);
+/// How long tasks may take to end after the last stage.
+const TASK_GRACE: Duration = Duration::from_secs(5);
+/// Exit code of a process that a second signal cut short: 128 + SIGINT, as shells count.
+const INTERRUPTED: i32 = 130;
+
+/// A running process: shared parts, and the signals that end it.
+pub(crate) struct Process {
+    deps: Deps,
+    stop: Stop,
+}
+
+impl Process {
+    /// Starts to listen for signals; services are built with [`Process::deps`].
+    pub(crate) fn start() -> Result<Self, Failure> {
+        let stop = Stop::listen()?;
+        let deps = Deps::system();
+        identify(&deps);
+        Ok(Self { deps, stop })
+    }
+
+    pub(crate) fn deps(&self) -> &Deps {
+        &self.deps
+    }
+
+    /// Waits for the services to be built, unless a signal comes first.
+    pub(crate) async fn build<T>(&mut self, build: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        tokio::select! {
+            built = build => built,
+            signal = self.stop.next() => Err(Error::cancelled(format!("{signal} during the start")).into()),
+        }
+    }
+
+    /// Runs until a signal, a failed task or `end`, then drains stage by stage.
+    ///
+    /// # Errors
+    /// What failed, or who had not drained in time.
+    pub(crate) async fn run(mut self, end: impl Future<Output = ()>) -> Result<(), Failure> {
+        let reason = tokio::select! {
+            signal = self.stop.next() => signal.to_owned(),
+            () = self.deps.tasks.failed().cancelled_owned() => "a failed task".to_owned(),
+            () = end => "the end of the run".to_owned(),
+        };
+        tracing::info!(reason, "draining; a second signal ends the process at once");
+        self.deps.health.drain();
+        let late = tokio::select! {
+            late = drain(&self.deps) => late,
+            signal = self.stop.next() => {
+                tracing::error!(signal, "ended before everything was drained");
+                // Nothing runs after this on purpose: the journal is what keeps acknowledged data.
+                std::process::exit(INTERRUPTED);
+            }
+        };
+        if let Some(failure) = self.deps.tasks.failure() {
+            return Err(Error::internal(failure).with_hint("the log above has the details").into());
+        }
+        if !late.is_empty() {
+            let error = Error::internal(format!("not drained in time: {}", late.join(", ")))
+                .with_hint("what was acknowledged is in the journal and is committed at the next start");
+            return Err(Failure::new(IO, error));
+        }
+        print::line("drained");
+        Ok(())
+    }
+}
+
+/// Runs until a signal or a failure.
+pub(crate) async fn forever() {
+    std::future::pending().await
+}
+
+async fn drain(deps: &Deps) -> Vec<String> {
+    let mut late = deps.shutdown.walk(STAGE_GRACE).await;
+    late.extend(deps.tasks.join(TASK_GRACE).await);
+    late
+}
+
+fn identify(deps: &Deps) {
+    let version = [("version", env!("CARGO_PKG_VERSION").to_owned())];
+    deps.metrics.gauge("tokenwatt_build", "1, with the version of the binary.", &version).set(1.0);
+}

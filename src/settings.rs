@@ -1,0 +1,133 @@
+//! All settings of the binary: each service's own, and the few they share.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use service::config::{Loaded, Places, Settings};
+
+use crate::cli::{Common, OtlpPorts};
+use crate::failure::Failure;
+
+/// All settings; the layout of `tokenwatt.toml`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Config {
+    /// Where the tables lie: a directory, or `s3://bucket/prefix`. Default ./tokenwatt-data.
+    pub(crate) data: String,
+    /// Local directory for journal, spill and caches. Default ./tokenwatt-data.
+    pub(crate) state: PathBuf,
+    /// What is logged to standard error. Default `info`.
+    pub(crate) log: String,
+    /// Allow listening beyond this machine although nobody has to prove who they are. Default false.
+    pub(crate) open: bool,
+    /// The collector.
+    pub(crate) collector: collector::Config,
+    /// The query service.
+    pub(crate) query: query::Config,
+    /// The dashboard and the HTTP API.
+    pub(crate) ui: Ui,
+    /// The inference node.
+    pub(crate) node: inference_node::Config,
+    /// The gateway.
+    pub(crate) gateway: gateway::Config,
+}
+
+/// Settings of the dashboard and of the port it shares with the HTTP API.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Ui {
+    /// Where dashboard and HTTP API listen. Default 127.0.0.1:8080.
+    pub(crate) http_addr: SocketAddr,
+    /// Directory of the web bundle; by default it is looked for beside the binary. Pages work without one.
+    pub(crate) bundle: Option<PathBuf>,
+    /// Query service that the `ui` role asks. Default http://127.0.0.1:8080.
+    pub(crate) server: String,
+}
+
+impl Default for Ui {
+    fn default() -> Self {
+        let server = "http://127.0.0.1:8080".to_owned();
+        Self { http_addr: SocketAddr::from(([127, 0, 0, 1], 8080)), bundle: None, server }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            data: "./tokenwatt-data".to_owned(),
+            state: PathBuf::from("./tokenwatt-data"),
+            log: "info".to_owned(),
+            open: false,
+            collector: collector::Config::default(),
+            query: query::Config::default(),
+            ui: Ui::default(),
+            node: inference_node::Config::default(),
+            gateway: gateway::Config::default(),
+        }
+    }
+}
+
+impl Settings for Config {
+    fn validate(&self, faults: &mut Vec<String>) {
+        if self.data.trim().is_empty() {
+            faults.push("`data` is empty; give a directory or s3://bucket/prefix".to_owned());
+        }
+        if self.data.contains("://") && !self.data.starts_with("s3://") && !self.data.starts_with("file://") {
+            faults.push(format!("`data` is `{}`; give a directory or s3://bucket/prefix", self.data));
+        }
+        if self.state.to_string_lossy().contains("://") {
+            faults.push("`state` must be a local directory".to_owned());
+        }
+        let open = [
+            ("collector.grpc_addr", self.collector.grpc_addr.ip()),
+            ("collector.http_addr", self.collector.http_addr.ip()),
+            ("ui.http_addr", self.ui.http_addr.ip()),
+            ("node.http_addr", self.node.http_addr.ip()),
+        ];
+        open.into_iter().for_each(|(key, ip)| self.loopback(key, ip, faults));
+        self.collector.validate(faults);
+        self.query.validate(faults);
+        self.node.validate(faults);
+        self.gateway.validate(faults);
+    }
+}
+
+impl Config {
+    /// Whoever reaches an open port may write and read everything, so that must be somebody's decision.
+    fn loopback(&self, key: &str, ip: IpAddr, faults: &mut Vec<String>) {
+        if !ip.is_loopback() && !self.open {
+            faults.push(format!(
+                "`{key}` listens on {ip}, beyond this machine, and nobody has to prove who they are; \
+                 listen on 127.0.0.1, or set `open = true` if the network in front of it is trusted"
+            ));
+        }
+    }
+}
+
+/// Reads the settings for a command; `flags` are those of the command, as `(key, value)`.
+///
+/// # Errors
+/// All faults of all places in one.
+pub(crate) fn load(common: &Common, flags: Vec<(&str, String)>) -> Result<Loaded<Config>, Failure> {
+    let mut places = Places::of_process(common.config.clone());
+    let shared = [
+        ("data", common.data.clone()),
+        ("state", common.state.as_ref().map(|path| path.display().to_string())),
+        ("log", common.log.clone()),
+    ];
+    let shared = shared.into_iter().filter_map(|(key, value)| Some((key, value?)));
+    places.flags = shared.chain(flags).map(|(key, value)| (key.to_owned(), value)).collect();
+    let loaded = service::config::load::<Config>(&places)?;
+    service::observe::init(&loaded.config.log)?;
+    Ok(loaded)
+}
+
+/// Flags of the OTLP ports as settings.
+pub(crate) fn otlp_flags(ports: &OtlpPorts) -> Vec<(&'static str, String)> {
+    let pairs = [("collector.grpc_addr", ports.otlp_grpc), ("collector.http_addr", ports.otlp_http)];
+    pairs.into_iter().filter_map(|(key, addr)| Some((key, addr?.to_string()))).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! Collector, query service and dashboard on one lake, in one process.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Router;
+use lake::Lake;
+use query::Query;
+use service::shutdown::Stage;
+use service::{Deps, Error, Result};
+use telemetry::contract::QueryApi;
+use tokio::net::TcpListener;
+
+use crate::failure::Failure;
+use crate::places;
+use crate::settings::{self, Config};
+
+/// All that `tokenwatt up` serves, with its ports bound.
+pub(crate) struct Site {
+    collector: collector::Built,
+    page: Page,
+}
+
+/// One HTTP port with its routes.
+pub(crate) struct Page {
+    name: &'static str,
+    listener: TcpListener,
+    addr: SocketAddr,
+    router: Router,
+}
+
+impl Site {
+    /// Opens the lake and binds all ports; nothing is served yet.
+    pub(crate) async fn build(config: &Config, deps: &Deps) -> Result<Self, Failure> {
+        places::prepare(config)?;
+        // The port first: when it is taken, nothing has been written.
+        let (listener, addr) = listen(config.ui.http_addr).await?;
+        let lake = open(config, deps).await?;
+        let collector = collector::build(config.collector.clone(), lake.clone(), deps.clone()).await?;
+        let query = query::build(config.query.clone(), lake, deps.clone()).await?;
+        let options = ui_options(&config.ui, deps, Some((collector.grpc_addr(), collector.http_addr())));
+        let router = pages(&query, options).merge(query.router()).merge(deps.health.router());
+        let page = Page { name: "dashboard", listener, addr, router };
+        Ok(Self { collector, page })
+    }
+
+    /// Names and addresses, as they are printed.
+    pub(crate) fn addresses(&self) -> Vec<(String, String)> {
+        let mut lines = self.page.addresses();
+        lines.push(("sql".to_owned(), format!("http://{}/api/v1/sql", self.page.addr)));
+        lines.push(("metrics".to_owned(), format!("http://{}/metrics", self.page.addr)));
+        lines.extend(collector_addresses(&self.collector));
+        lines
+    }
+
+    /// Where nodes and gateways of this process send their telemetry.
+    pub(crate) fn otlp_endpoint(&self) -> String {
+        format!("http://{}", self.collector.grpc_addr())
+    }
+
+    /// Serves all of it in the background.
+    pub(crate) fn spawn(self, deps: &Deps) {
+        deps.tasks.spawn("collector", self.collector.run());
+        self.page.spawn(deps);
+    }
+}
+
+impl Page {
+    /// A role's routes on a port of its own.
+    pub(crate) async fn bind(name: &'static str, addr: SocketAddr, router: Router) -> Result<Self> {
+        let (listener, addr) = listen(addr).await?;
+        Ok(Self { name, listener, addr, router })
+    }
+
+    /// Its name and address, as printed.
+    pub(crate) fn addresses(&self) -> Vec<(String, String)> {
+        vec![(self.name.to_owned(), format!("http://{}", self.addr))]
+    }
+
+    /// Serves it in the background until the last stage of the shutdown.
+    pub(crate) fn spawn(self, deps: &Deps) {
+        let health = deps.health.component(self.name);
+        let (hold, stop) = (deps.shutdown.hold(Stage::Query, self.name), deps.shutdown.token(Stage::Query));
+        deps.tasks.spawn(self.name, async move {
+            health.ready();
+            let served = service::listen::serve_http(self.listener, self.router, stop).await;
+            drop(hold);
+            served
+        });
+    }
+}
+
+/// Opens the lake for writing and puts in the reference rows that this binary carries.
+pub(crate) async fn open(config: &Config, deps: &Deps) -> Result<Lake> {
+    let lake = Lake::open(&config.data, deps).await?;
+    lake::reference::publish(&lake).await?;
+    Ok(lake)
+}
+
+/// Names and addresses of a collector.
+pub(crate) fn collector_addresses(collector: &collector::Built) -> Vec<(String, String)> {
+    vec![
+        ("otlp/grpc".to_owned(), format!("http://{}", collector.grpc_addr())),
+        ("otlp/http".to_owned(), format!("http://{}", collector.http_addr())),
+    ]
+}
+
+fn pages(query: &Query, options: ui::Options) -> Router {
+    let api: Arc<dyn QueryApi> = Arc::new(query.clone());
+    ui::router(api, options)
+}
+
+/// What the dashboard is told; `otlp` are the addresses of the collector in this process.
+pub(crate) fn ui_options(config: &settings::Ui, deps: &Deps, otlp: Option<(SocketAddr, SocketAddr)>) -> ui::Options {
+    ui::Options {
+        bundle: config.bundle.clone().or_else(bundle_nearby),
+        otlp_grpc: otlp.map(|(grpc, _)| grpc.to_string()),
+        otlp_http: otlp.map(|(_, http)| http.to_string()),
+        clock: deps.clock.clone(),
+        ..ui::Options::default()
+    }
+}
+
+/// The web bundle where `cargo xtask web` or a package puts it, relative to the binary.
+fn bundle_nearby() -> Option<PathBuf> {
+    let binary = std::env::current_exe().ok()?;
+    let dir = binary.parent()?;
+    let places = [dir.join("../web/current"), dir.join("../share/tokenwatt/web")];
+    places.into_iter().find(|place| place.is_dir())
+}
+
+async fn listen(addr: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
+    let listener = service::listen::bind(addr).await?;
+    let addr = listener.local_addr().map_err(|error| Error::internal("read the bound address").with_source(error))?;
+    Ok((listener, addr))
+}
