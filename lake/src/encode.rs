@@ -38,7 +38,8 @@ pub(crate) fn encode(table: &'static Table, batches: &[RecordBatch]) -> Result<E
     };
     let failed = |e| Error::internal(format!("encode a file of table {}", table.name)).with_source(e);
     // The Arrow schema would repeat in every small file what the columns' own types say.
-    let options = ArrowWriterOptions::new().with_properties(properties::arrival(table, rows)).with_skip_arrow_metadata(true);
+    let options =
+        ArrowWriterOptions::new().with_properties(properties::arrival(table, rows)).with_skip_arrow_metadata(true);
     let mut writer = ArrowWriter::try_new_with_options(Vec::new(), first.schema(), options).map_err(failed)?;
     for batch in &batches {
         writer.write(batch).map_err(failed)?;

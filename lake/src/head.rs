@@ -51,7 +51,14 @@ impl Head {
     pub(crate) fn new(table: &'static Table, log: Arc<dyn TableLog>, clock: SharedClock) -> Head {
         let seen = Seen { snapshot: Arc::new(Snapshot::empty(table)), looked_at: None, wanted_at: None };
         let known = Known { state: State::new(table), opened: false };
-        Head { table, log, clock, state: Mutex::new(known), seen: RwLock::new(seen), past: parking_lot::Mutex::default() }
+        Head {
+            table,
+            log,
+            clock,
+            state: Mutex::new(known),
+            seen: RwLock::new(seen),
+            past: parking_lot::Mutex::default(),
+        }
     }
 
     /// The newest version; looks at the log only if nobody has for [`FRESH_FOR`].

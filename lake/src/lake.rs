@@ -108,7 +108,13 @@ impl Lake {
     ///
     /// # Cancel safety
     /// A dropped call leaves at most a file that no commit names.
-    pub async fn write(&self, table: &'static Table, date: &str, name: &str, batches: &[RecordBatch]) -> Result<FileAdd> {
+    pub async fn write(
+        &self,
+        table: &'static Table,
+        date: &str,
+        name: &str,
+        batches: &[RecordBatch],
+    ) -> Result<FileAdd> {
         self.writable()?;
         let path = layout::data_path(table, date, name)?;
         let batches = batches.to_vec();
@@ -228,8 +234,13 @@ async fn refresh_until_dropped(shared: Weak<Shared>) {
         let looks = shared.tables.values().map(|shelf| async {
             let outcome = shelf.head.refresh_if_wanted().await;
             // Readers meet the same error when they ask, so here it is only worth a note.
-            outcome.inspect_err(|e| tracing::debug!(table = shelf.head.table.name, error = service::error::chain(e), "refresh"))
+            outcome.inspect_err(|e| {
+                tracing::debug!(table = shelf.head.table.name, error = service::error::chain(e), "refresh")
+            })
         });
         futures::future::join_all(looks).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

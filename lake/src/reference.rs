@@ -93,7 +93,8 @@ fn by_date(rows: &RecordBatch) -> Result<BTreeMap<String, Vec<u32>>> {
     let times = times.ok_or_else(|| Error::internal("bundled rows without time"))?;
     let mut dates: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     for (row, us) in (0_u32..).zip(times.values()) {
-        let instant = Timestamp::from_microsecond(*us).map_err(|e| Error::internal("time of a bundled row").with_source(e))?;
+        let instant =
+            Timestamp::from_microsecond(*us).map_err(|e| Error::internal("time of a bundled row").with_source(e))?;
         dates.entry(instant.to_zoned(TimeZone::UTC).date().to_string()).or_default().push(row);
     }
     Ok(dates)

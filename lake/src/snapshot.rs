@@ -109,7 +109,8 @@ pub(crate) fn stats_columns(table: &Table) -> Vec<&'static table::Column> {
     let wanted = ["time"].into_iter().chain(table.order.iter().copied()).chain(PRUNED_BY);
     let mut columns: Vec<&'static table::Column> = Vec::new();
     for column in wanted.filter_map(|name| table.column(name)) {
-        let bounded = matches!(column.kind, table::Kind::Time | table::Kind::Text | table::Kind::Int | table::Kind::Double);
+        let bounded =
+            matches!(column.kind, table::Kind::Time | table::Kind::Text | table::Kind::Int | table::Kind::Double);
         let seen = columns.iter().any(|known| known.name == column.name);
         if bounded && !seen && columns.len() < STATS_COLUMNS_MAX {
             columns.push(column);

@@ -83,7 +83,9 @@ impl Store {
             Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => Ok(()),
             Err(error) => Err(unwritable(error)),
             Ok(_) => Err(Error::conflict(format!("the store at {} overwrites objects that must not exist", self.url))
-                .with_hint("commits need PUT with If-None-Match; this store ignores it, so two writers would lose data")),
+                .with_hint(
+                    "commits need PUT with If-None-Match; this store ignores it, so two writers would lose data",
+                )),
         }
     }
 
@@ -108,15 +110,21 @@ fn judge(error: &object_store::Error) -> (Kind, Option<&'static str>) {
     match error {
         E::NotFound { .. } => (Kind::NotFound, Some("the bucket or directory must exist")),
         E::AlreadyExists { .. } | E::Precondition { .. } => (Kind::Conflict, None),
-        E::PermissionDenied { .. } => (Kind::Denied, Some("the credentials do not allow this; tables need get, put, list and delete")),
-        E::Unauthenticated { .. } => (Kind::Denied, Some("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use an instance role")),
+        E::PermissionDenied { .. } => {
+            (Kind::Denied, Some("the credentials do not allow this; tables need get, put, list and delete"))
+        }
+        E::Unauthenticated { .. } => {
+            (Kind::Denied, Some("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use an instance role"))
+        }
         E::InvalidPath { .. } | E::NotSupported { .. } | E::NotImplemented { .. } => (Kind::Internal, None),
         E::UnknownConfigurationKey { .. } => (Kind::Invalid, None),
         _ => match io_kind(error) {
             Some(std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem) => {
                 (Kind::Denied, Some("the directory must be writable"))
             }
-            Some(std::io::ErrorKind::NotADirectory) => (Kind::Invalid, Some("a file stands where a directory is needed")),
+            Some(std::io::ErrorKind::NotADirectory) => {
+                (Kind::Invalid, Some("a file stands where a directory is needed"))
+            }
             _ => (Error::unavailable("").kind(), None),
         },
     }

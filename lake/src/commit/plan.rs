@@ -7,10 +7,10 @@ use service::{Error, Result};
 use telemetry::table::Table;
 
 use super::Change;
+use crate::log::State;
 use crate::log::action::{Action, CommitInfo};
 use crate::log::schema::{self, Difference};
 use crate::log::state::{add_action, protocol_action, remove_action};
-use crate::log::State;
 
 /// Time and identity of an attempt.
 pub(super) struct Stamp {
@@ -78,7 +78,9 @@ impl<'a> Staged<'a> {
         if mark != entry.from {
             return Verdict::Through(mark);
         }
-        if let Some(twice) = entry.adds.iter().find(|add| state.holds(&add.path) || self.added.contains(add.path.as_str())) {
+        if let Some(twice) =
+            entry.adds.iter().find(|add| state.holds(&add.path) || self.added.contains(add.path.as_str()))
+        {
             return Verdict::Refuse(Error::conflict(format!("file {} is already in the table", twice.path)));
         }
         let gone = |path: &&String| !state.holds(path) || self.removed.contains(path.as_str());

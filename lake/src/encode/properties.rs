@@ -15,7 +15,8 @@ const STATISTICS_BYTES: usize = 64;
 const BLOOM_FALSE_POSITIVES: f64 = 0.01;
 
 /// Columns that nearly never repeat, so that a dictionary only adds a copy.
-const UNREPEATED: [&str; 8] = ["span_id", "parent_span_id", "request_id", "body", "body_typed", "events", "links", "exemplars"];
+const UNREPEATED: [&str; 8] =
+    ["span_id", "parent_span_id", "request_id", "body", "body_typed", "events", "links", "exemplars"];
 /// Columns that single rows are looked up by.
 const LOOKED_UP: [&str; 2] = ["trace_id", "request_id"];
 

@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+};
 use arrow::datatypes::{DataType, Field, Schema};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -17,8 +19,10 @@ fn times(us: &[i64]) -> ArrayRef {
 }
 
 fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
-    let fields: Vec<_> = columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true)).collect();
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.into_iter().map(|(_, array)| array).collect()).expect("a batch")
+    let fields: Vec<_> =
+        columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true)).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.into_iter().map(|(_, array)| array).collect())
+        .expect("a batch")
 }
 
 fn metadata(body: Bytes) -> ParquetMetaData {
@@ -35,7 +39,8 @@ fn rows_come_back_as_they_went_in() {
     ]);
     let encoded = encode(&REQUESTS, &[rows.clone(), rows.clone()]).expect("encodable");
     assert_eq!(encoded.rows, 6);
-    let reader = ParquetRecordBatchReaderBuilder::try_new(encoded.body).expect("a Parquet file").build().expect("readable");
+    let reader =
+        ParquetRecordBatchReaderBuilder::try_new(encoded.body).expect("a Parquet file").build().expect("readable");
     let read: Vec<_> = reader.map(|batch| batch.expect("readable")).collect();
     assert_eq!(read[0].num_rows(), 6);
     assert!(read[0].column_by_name("date").is_none(), "the date lies in the path");
@@ -80,7 +85,10 @@ fn bounds_cover_all_batches_and_err_outward() {
     assert_eq!((stats["time"].min.clone(), stats["time"].max.clone()), (Some(Value::Time(10)), Some(Value::Time(30))));
     assert_eq!((stats["model"].min.clone(), stats["model"].max.clone()), (Some(Value::Text("a".to_owned())), None));
     let c1 = Some(Value::Text("c1".to_owned()));
-    assert_eq!((stats["cluster"].min.clone(), stats["cluster"].max.clone(), stats["cluster"].nulls), (c1.clone(), c1, Some(2)));
+    assert_eq!(
+        (stats["cluster"].min.clone(), stats["cluster"].max.clone(), stats["cluster"].nulls),
+        (c1.clone(), c1, Some(2))
+    );
     assert!(!stats.contains_key("region"), "a column that is not in the file has no bounds");
 }
 

@@ -188,9 +188,11 @@ impl TableLog for DeltaLog {
     async fn checkpoint(&self, version: i64) -> Result<()> {
         let url = self.store.table_url(self.table)?;
         let failed = |what: &str, e: deltalake::DeltaTableError| {
-            Error::internal(format!("{what} version {version} of table {} for a checkpoint", self.table.name)).with_source(e)
+            Error::internal(format!("{what} version {version} of table {} for a checkpoint", self.table.name))
+                .with_source(e)
         };
-        let version = u64::try_from(version).map_err(|_| Error::invalid("a table without a version has no checkpoint"))?;
+        let version =
+            u64::try_from(version).map_err(|_| Error::invalid("a table without a version has no checkpoint"))?;
         let builder = deltalake::DeltaTableBuilder::from_url(url.clone()).map_err(|e| failed("locate", e))?;
         let builder = builder.with_storage_backend(Arc::clone(&self.store.root), url).with_version(version);
         let table = builder.load().await.map_err(|e| failed("load", e))?;

@@ -15,7 +15,9 @@ pub const PROTOCOL: Protocol = Protocol { min_reader_version: 1, min_writer_vers
 /// Metadata of a table that is about to be created.
 pub fn metadata(table: &Table, id: String, now_ms: i64) -> Metadata {
     let mut fields: Vec<Json> = table.columns().map(field).collect();
-    fields.push(json!({ "name": PARTITION, "type": "date", "nullable": true, "metadata": { "comment": "UTC date of time" } }));
+    fields.push(
+        json!({ "name": PARTITION, "type": "date", "nullable": true, "metadata": { "comment": "UTC date of time" } }),
+    );
     Metadata {
         id,
         name: Some(table.name.to_owned()),
@@ -83,7 +85,9 @@ pub fn newer(table: &Table, columns: &[String]) -> Error {
 /// # Errors
 /// `Conflict`.
 pub fn supported(table: &Table, protocol: &Protocol) -> Result<()> {
-    if protocol.min_reader_version <= PROTOCOL.min_reader_version && protocol.min_writer_version <= PROTOCOL.min_writer_version {
+    if protocol.min_reader_version <= PROTOCOL.min_reader_version
+        && protocol.min_writer_version <= PROTOCOL.min_writer_version
+    {
         return Ok(());
     }
     let (reader, writer) = (protocol.min_reader_version, protocol.min_writer_version);

@@ -99,7 +99,10 @@ impl State {
         }
         self.version = version;
         if self.metadata.is_none() {
-            return Err(Error::corrupt(format!("log of table {} has no metadata up to version {version}", self.table.name)));
+            return Err(Error::corrupt(format!(
+                "log of table {} has no metadata up to version {version}",
+                self.table.name
+            )));
         }
         Ok(())
     }
@@ -113,7 +116,13 @@ impl State {
     pub fn snapshot(&self) -> Snapshot {
         let files: Vec<_> = self.files.values().cloned().collect();
         let newest_time_us = files.iter().filter_map(|file| file.newest_time_us()).max();
-        Snapshot { table: self.table, version: self.version, committed_at_us: self.committed_at_us, files, newest_time_us }
+        Snapshot {
+            table: self.table,
+            version: self.version,
+            committed_at_us: self.committed_at_us,
+            files,
+            newest_time_us,
+        }
     }
 
     fn apply_one(&mut self, action: &Action) -> Result<()> {

@@ -131,7 +131,8 @@ mod tests {
     #[test]
     fn nonsense_is_unknown() {
         assert_eq!(decode(&REQUESTS, "not json"), (None, BTreeMap::new()));
-        let (rows, stats) = decode(&REQUESTS, r#"{"numRecords":"many","minValues":{"time":5,"chips":"x"},"maxValues":3}"#);
+        let (rows, stats) =
+            decode(&REQUESTS, r#"{"numRecords":"many","minValues":{"time":5,"chips":"x"},"maxValues":3}"#);
         assert_eq!(rows, None);
         assert!(stats.values().all(|column| column.min.is_none()));
     }

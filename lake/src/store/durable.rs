@@ -15,8 +15,8 @@ use futures::stream::BoxStream;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMode, PutMultipartOptions,
-    PutOptions, PutPayload, PutResult, Result,
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMode,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use uuid::Uuid;
 
@@ -51,7 +51,9 @@ impl ObjectStore for Durable {
         let written = tokio::task::spawn_blocking(move || put(&root, &path, &payload, create));
         let written = written.await.map_err(|source| object_store::Error::JoinError { source })?;
         written.map_err(|source| match source.kind() {
-            ErrorKind::AlreadyExists => object_store::Error::AlreadyExists { path: location.to_string(), source: source.into() },
+            ErrorKind::AlreadyExists => {
+                object_store::Error::AlreadyExists { path: location.to_string(), source: source.into() }
+            }
             _ => object_store::Error::Generic { store: "directory", source: source.into() },
         })?;
         Ok(PutResult { e_tag: None, version: None })
@@ -102,7 +104,8 @@ fn put(root: &FilePath, path: &FilePath, payload: &PutPayload, create: bool) -> 
     make_folder(root, folder)?;
     // A dot in front hides it from every reader of the table.
     let staged = folder.join(format!(".{}.{}.tmp", name.to_string_lossy(), Uuid::new_v4().simple()));
-    let moved = stage(&staged, payload).and_then(|()| if create { fs::hard_link(&staged, path) } else { fs::rename(&staged, path) });
+    let moved = stage(&staged, payload)
+        .and_then(|()| if create { fs::hard_link(&staged, path) } else { fs::rename(&staged, path) });
     if create || moved.is_err() {
         let _ = fs::remove_file(&staged);
     }

@@ -19,7 +19,12 @@ fn with_fields(change: impl FnOnce(&mut Vec<Json>)) -> Metadata {
 #[test]
 fn a_fresh_table_equals_the_registry() {
     for table in TABLES {
-        assert_eq!(compare(table, &metadata(table, "id".to_owned(), 0)).expect("comparable"), Difference::None, "{}", table.name);
+        assert_eq!(
+            compare(table, &metadata(table, "id".to_owned(), 0)).expect("comparable"),
+            Difference::None,
+            "{}",
+            table.name
+        );
     }
 }
 
@@ -36,7 +41,8 @@ fn columns_that_the_registry_gained_are_added_nullable_at_the_end() {
 
 #[test]
 fn columns_that_the_registry_lacks_are_named() {
-    let new = with_fields(|fields| fields.push(json!({"name": "mood", "type": "string", "nullable": true, "metadata": {}})));
+    let new =
+        with_fields(|fields| fields.push(json!({"name": "mood", "type": "string", "nullable": true, "metadata": {}})));
     assert_eq!(compare(&REQUESTS, &new).expect("comparable"), Difference::Newer(vec!["mood".to_owned()]));
 }
 

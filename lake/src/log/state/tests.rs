@@ -23,7 +23,9 @@ fn file(name: &str, newest_us: i64) -> File {
 fn created() -> State {
     let metadata = schema::metadata(&TOKENS, "id".to_owned(), 0);
     let mut state = State::new(&TOKENS);
-    state.apply(0, &[protocol_action(), Action { meta_data: Some(metadata), ..Action::default() }]).expect("a new table");
+    state
+        .apply(0, &[protocol_action(), Action { meta_data: Some(metadata), ..Action::default() }])
+        .expect("a new table");
     state
 }
 
@@ -36,7 +38,10 @@ fn files_come_and_go_in_order() {
     let snapshot = state.snapshot();
     let files: Vec<_> = snapshot.files.iter().map(|file| File::clone(file)).collect();
     assert_eq!(files, [a, c]);
-    assert_eq!((snapshot.version, snapshot.newest_time_us, snapshot.rows(), snapshot.bytes()), (2, Some(7), Some(8), 20));
+    assert_eq!(
+        (snapshot.version, snapshot.newest_time_us, snapshot.rows(), snapshot.bytes()),
+        (2, Some(7), Some(8), 20)
+    );
 }
 
 #[test]
