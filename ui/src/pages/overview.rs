@@ -2,6 +2,7 @@
 
 mod economy;
 mod grid;
+mod hosts;
 
 use leptos::prelude::*;
 use viz::chart::LineChart;
@@ -84,6 +85,7 @@ fn body(app: &App, visit: &Visit, scope: &Scope, span: (i64, i64), asks: &Asks) 
         })
     };
     let note = format!("buckets of {} s; the last one may still grow", step(span));
+    let hosts = answered(visit, &asks.economy.hosts, hosts::view);
     view! {
         <section id="tiles" class="tiles" data-refresh="" aria-label="Fleet">{tiles(asks)}</section>
         {panel("regions", "Regions", "the same numbers per region; a percentile of the fleet is not the mean of these", &asks.all(), grid::view(visit, scope, asks))}
@@ -91,6 +93,7 @@ fn body(app: &App, visit: &Visit, scope: &Scope, span: (i64, i64), asks: &Asks) 
             {panel("ttft", "TTFT p99 by region", &note, &[&asks.course], chart("ttft_p99", "TTFT p99 by region", Unit::Seconds, Some(TTFT_LIMIT_S)))}
             {panel("rate", "Output tokens per second by region", &note, &[&asks.course], chart("output_tokens_per_s", "Output tokens per second by region", Unit::TokensPerSecond, None))}
         </div>
+        {panel("hosts", "Hosts", "what each kind of host costs, and on what that rests", &[&asks.economy.hosts], hosts)}
     }
     .into_any()
 }

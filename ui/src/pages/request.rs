@@ -20,6 +20,8 @@ struct Key<'a> {
     span: &'a str,
     /// Instants between which everything of the trace lies, µs.
     window: (i64, i64),
+    /// Where it ran, once that is known: what others did on other hosts need not be read.
+    host: Option<String>,
 }
 
 /// Time around a known start in which the rest of a trace is sought, µs.
@@ -35,9 +37,9 @@ pub(crate) async fn page(app: &App, visit: &Visit, trace: &str, span: &str) -> S
         None => (visit.now_us - KEPT_US, visit.now_us + 600_000_000),
     };
     let ask = |name, sql| app.asker.panel(name, visit.now_us, sql);
-    let request = ask("request.row", request_sql(&Key { trace, span, window })).await;
+    let request = ask("request.row", request_sql(&Key { trace, span, window, host: None })).await;
     // The rest of a request is found faster once it is known when it ran.
-    let key = Key { trace, span, window: ran(&request).unwrap_or(window) };
+    let key = Key { trace, span, window: ran(&request).unwrap_or(window), host: host(&request) };
     let (spans, tokens, cost, energy) = tokio::join!(
         ask("request.spans", lanes::sql(&key)),
         ask("request.tokens", tokens::sql(&key)),
@@ -70,6 +72,10 @@ struct Parts<'a> {
     tokens: Asked,
     cost: Asked,
     energy: Asked,
+}
+
+fn host(request: &Asked) -> Option<String> {
+    request.outcome.as_ref().ok()?.first()?.text("host_id").map(str::to_owned)
 }
 
 /// When a request ran, with five minutes around it for the spans that led to it.

@@ -47,11 +47,13 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
             Some(Ok(answer)) => result(answer),
             Some(Err(error)) => refused(error),
         };
+        // The renderer leaves the text of a textarea as it is, so it is escaped here.
+        let typed = viz::escape(statement.as_deref().unwrap_or_default()).into_owned();
         let body = view! {
             <form class="query" method="get" action="/sql">
                 <label for="q">"Statement"</label>
                 <textarea id="q" name="q" rows="9" spellcheck="false" autocapitalize="off" autocomplete="off"
-                    placeholder="SELECT region, count(*) FROM calls GROUP BY region">{statement.unwrap_or_default()}</textarea>
+                    placeholder="SELECT region, count(*) FROM calls GROUP BY region" inner_html=typed></textarea>
                 <p><button class="main">"Run"</button><span class="hint">"read-only; tables and views are listed by SHOW TABLES"</span></p>
             </form>
             {result}

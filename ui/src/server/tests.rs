@@ -59,7 +59,7 @@ async fn every_page_has_its_landmarks_whatever_the_fleet_is_like() {
         for path in paths() {
             let (status, html) = get_page(fleet, &path).await;
             assert_eq!(status, StatusCode::OK, "{path}");
-            for (part, count) in [("<h1", 1), ("<main", 1), ("<nav", 1), ("<title>", 1), ("</html>", 1)] {
+            for (part, count) in [("<h1", 1), ("<main", 1), ("<nav", 1), ("<head>", 1), ("</html>", 1)] {
                 assert_eq!(html.matches(part).count(), count, "{part} of {path}");
             }
             assert_eq!(html.matches("<table").count(), html.matches("<tbody").count(), "{path}");

@@ -15,6 +15,8 @@ pub(super) struct Asks {
     efficiency: Asked,
     cost: Asked,
     per_million: Asked,
+    /// One row per region and host type.
+    pub(super) hosts: Asked,
 }
 
 /// What is known of one region, or of all.
@@ -39,13 +41,14 @@ pub(super) struct Figures {
 pub(super) async fn ask(app: &App, visit: &Visit, scope: &Scope, span: (i64, i64)) -> Asks {
     let ask = |name, sql| app.asker.panel(name, visit.now_us, sql);
     let clause = Where::place(scope, span).clause();
-    let (utilization, efficiency, cost, per_million) = tokio::join!(
+    let (utilization, efficiency, cost, per_million, hosts) = tokio::join!(
         ask("overview.utilization", utilization_sql(&clause)),
         ask("overview.efficiency", efficiency_sql(&clause)),
         ask("overview.cost", cost_sql(&clause)),
         ask("overview.per_million", per_million_sql(&clause)),
+        ask("overview.hosts", hosts_sql(&clause)),
     );
-    Asks { utilization, efficiency, cost, per_million }
+    Asks { utilization, efficiency, cost, per_million, hosts }
 }
 
 /// Weighted by the time that engines were watched; a host without an engine counts by its samples.
@@ -78,6 +81,14 @@ fn per_million_sql(clause: &str) -> String {
     by_region(columns, "cost_per_million_tokens", &format!("{clause}\n  AND basis = 'allocation'"))
 }
 
+fn hosts_sql(clause: &str) -> String {
+    format!(
+        "SELECT region, host_type, count(DISTINCT host_id) AS hosts, max(usd_per_hour) AS usd_per_hour,\n  \
+         string_agg(DISTINCT basis, ', ') AS basis, max(price_as_of) AS price_as_of\n\
+         FROM node_cost\n{clause}\nGROUP BY region, host_type\nORDER BY region, host_type"
+    )
+}
+
 fn by_region(columns: &str, view: &str, clause: &str) -> String {
     format!(
         "SELECT region, grouping(region) AS total,\n  {columns}\nFROM {view}\n{clause}\nGROUP BY GROUPING SETS ((), (region))\nORDER BY total DESC, region"
@@ -92,7 +103,7 @@ impl Asks {
 
     /// Whether any of them knows a region.
     pub(super) fn has_rows(&self) -> bool {
-        !self.regions().is_empty()
+        !self.regions().is_empty() || !rows(&self.hosts).is_empty()
     }
 
     /// Regions that have devices, in alphabetical order.

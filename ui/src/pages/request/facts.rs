@@ -9,25 +9,31 @@ use super::Key;
 use crate::ask::{Answer, Row};
 use crate::sql::{Where, literal};
 
-pub(super) fn cost_sql(key: &Key<'_>) -> String {
+/// The minutes of a request on its host.
+fn own_minutes(key: &Key<'_>) -> String {
     let filter = Where::span(key.window)
+        .and_equal("host_id", key.host.as_deref())
         .and(format!("trace_id = {}", literal(key.trace)))
         .and(format!("request_span_id = {}", literal(key.span)));
+    format!("FROM request_minute_cost\n{}", filter.clause())
+}
+
+/// A minute without a price leaves the whole without one.
+pub(super) fn cost_sql(key: &Key<'_>) -> String {
     format!(
-        "SELECT cost_usd, device_us, output_tokens, basis, method, host_type, host_id, instance\nFROM request_cost\n{}\nLIMIT 1",
-        filter.clause()
+        "SELECT CASE WHEN count(cost_usd) = count(*) THEN sum(cost_usd) END AS cost_usd,\n  \
+         sum(device_us) AS device_us, sum(output_tokens) AS output_tokens,\n  \
+         string_agg(DISTINCT basis, ', ') AS basis, string_agg(DISTINCT method, ', ') AS method, max(host_type) AS host_type\n{}",
+        own_minutes(key)
     )
 }
 
 /// Of each minute's joules the share that the request had of the host's time; what padding and idle time used is
 /// theirs.
 pub(super) fn energy_sql(key: &Key<'_>) -> String {
-    let span = Where::span(key.window);
-    let own = Where::span(key.window)
-        .and(format!("trace_id = {}", literal(key.trace)))
-        .and(format!("request_span_id = {}", literal(key.span)));
+    let span = Where::span(key.window).and_equal("host_id", key.host.as_deref());
     format!(
-        "WITH own AS (\n  SELECT time, host_id, sum(device_us) AS device_us FROM request_minute_cost\n  {own}\n  GROUP BY time, host_id\n),\n\
+        "WITH own AS (\n  SELECT time, host_id, sum(device_us) AS device_us {own}\n  GROUP BY time, host_id\n),\n\
          wall AS (\n  SELECT time, host_id, sum(wall_us) AS wall_us FROM engine_minutes\n  {span}\n  GROUP BY time, host_id\n),\n\
          energy AS (\n  SELECT time, host_id, joules, boundary, method, confidence FROM host_energy\n  {span}\n)\n\
          SELECT sum(energy.joules * own.device_us / wall.wall_us) AS energy_j,\n  \
@@ -36,14 +42,14 @@ pub(super) fn energy_sql(key: &Key<'_>) -> String {
          string_agg(DISTINCT energy.confidence, ', ') AS confidence\n\
          FROM own\nJOIN wall ON wall.time = own.time AND wall.host_id = own.host_id\n\
          JOIN energy ON energy.time = own.time AND energy.host_id = own.host_id",
-        own = own.clause(),
+        own = own_minutes(key),
         span = span.clause(),
     )
 }
 
 /// What it cost, and what that stands on.
 pub(super) fn cost(answer: &Answer, request: &Row<'_>) -> AnyView {
-    let Some(row) = answer.first() else {
+    let Some(row) = answer.first().filter(|row| row.number("device_us").is_some()) else {
         return view! { <p class="hint">"No cost is known yet: its minute is not closed, or its engine gave no device time."</p> }.into_any();
     };
     let cost = row.number("cost_usd");

@@ -100,7 +100,18 @@ fn busy(sql: &str) -> (Vec<&'static str>, Vec<Vec<Value>>) {
         spans()
     } else if is("FROM tokens") {
         tokens()
-    } else if is("FROM request_cost") {
+    } else if is("AS energy_j") {
+        (vec!["energy_j", "boundary", "method", "confidence"], vec![vec![json!(61.4), json!("node"), json!("load_curve"), json!("assumed")]])
+    } else if is("FROM node_cost") {
+        let row = |region: &str, host_type: &str, price: Value, basis: &str| {
+            vec![json!(region), json!(host_type), json!(3), price, json!(basis), json!("2026-08-01")]
+        };
+        let rows = vec![
+            row("eu-west-1", "inf2.48xlarge", json!("12.981270000000"), "list, assumed on-demand"),
+            row("us-west-2", "custom-npu.8x", json!(null), "no price"),
+        ];
+        (vec!["region", "host_type", "hosts", "usd_per_hour", "basis", "price_as_of"], rows)
+    } else if is("FROM request_minute_cost") {
         let row = vec![
             json!("0.000412"),
             json!(1_240_000),
@@ -110,11 +121,6 @@ fn busy(sql: &str) -> (Vec<&'static str>, Vec<Vec<Value>>) {
             json!("inf2.48xlarge"),
         ];
         (vec!["cost_usd", "device_us", "output_tokens", "basis", "method", "host_type"], vec![row])
-    } else if is("AS energy_j") {
-        (
-            vec!["energy_j", "boundary", "method", "confidence"],
-            vec![vec![json!(61.4), json!("node"), json!("load_curve"), json!("assumed")]],
-        )
     } else if is("GROUP BY region, model, tenant") {
         let row = |region: &str| vec![json!(region), json!("llama-3-70b"), json!("acme"), json!(900)];
         (vec!["region", "model", "tenant", "requests"], REGIONS.map(row).to_vec())
