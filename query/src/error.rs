@@ -32,13 +32,9 @@ pub(crate) fn to_api(error: &DataFusionError) -> ApiError {
         DataFusionError::SchemaError(error, _) => api("invalid", error.to_string(), hint(error)),
         DataFusionError::Plan(message) => plan(message),
         DataFusionError::NotImplemented(message) => api("invalid", message.clone(), None),
-        DataFusionError::ArrowError(error, _) => api("invalid", error.to_string(), None),
+        DataFusionError::ArrowError(error, _) => calculation(error.to_string()),
         DataFusionError::Execution(message) => api("invalid", message.clone(), None),
-        DataFusionError::ResourcesExhausted(message) => api(
-            "too_large",
-            message.clone(),
-            Some("aggregate earlier, ask for a shorter stretch of time, or raise query.memory_bytes"),
-        ),
+        DataFusionError::ResourcesExhausted(message) => too_large(message.clone()),
         DataFusionError::ObjectStore(error) => api("unavailable", error.to_string(), Some("try again in a few seconds")),
         DataFusionError::ParquetError(error) => api("unavailable", error.to_string(), Some("try again in a few seconds")),
         DataFusionError::External(error) => match error.downcast_ref::<service::Error>() {
@@ -47,6 +43,16 @@ pub(crate) fn to_api(error: &DataFusionError) -> ApiError {
         },
         other => api("internal", other.to_string(), None),
     }
+}
+
+/// A value that cannot be computed, or a spill directory that is full, which comes dressed as one.
+fn calculation(message: String) -> ApiError {
+    if message.contains("max_temp_directory_size") { too_large(message) } else { api("invalid", message, None) }
+}
+
+fn too_large(message: String) -> ApiError {
+    let hint = "aggregate earlier, ask for a shorter stretch of time, or raise query.memory_bytes and query.spill_bytes_max";
+    api("too_large", message, Some(hint))
 }
 
 fn plan(message: &str) -> ApiError {

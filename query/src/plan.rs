@@ -60,8 +60,9 @@ impl Scope {
     pub(crate) async fn plan(self: &Arc<Self>, request: &SqlRequest) -> Result<Planned> {
         let state = self.session();
         let plan = state.statement_to_plan(parse::statement(&request.sql)?).await?;
-        let plan = plan.with_param_values(parameters(&request.params)?)?;
+        // before parameters are filled in: that takes the statement out of a PREPARE
         read_only().verify_plan(&plan)?;
+        let plan = plan.with_param_values(parameters(&request.params)?)?;
         let columns = meaning::columns(&plan);
         let plan = state.optimize(&plan)?;
         Ok(Planned { plan, state, columns })

@@ -32,7 +32,7 @@ fn json_keeps_every_digit_and_says_null_for_unknown() {
         rows(&batch()),
         vec![
             vec![json!("1970-01-01T00:00:00.000001Z"), json!("0.000000037500"), json!(null), json!(7), json!("a \"b\", c"), json!({"k": "v"})],
-            vec![json!("2026-11-29T20:53:20.000000Z"), json!(null), json!(0.5), json!(null), json!(null), json!(null)],
+            vec![json!("2026-11-30T00:53:20.000000Z"), json!(null), json!(0.5), json!(null), json!(null), json!(null)],
         ]
     );
 }
@@ -45,7 +45,7 @@ fn csv_quotes_what_it_must() {
     assert_eq!(lines.next(), Some("time,usd,ratio,count,name,attributes"));
     let first = r#"1970-01-01T00:00:00.000001Z,0.000000037500,,7,"a ""b"", c","{""k"":""v""}""#;
     assert_eq!(lines.next(), Some(first));
-    assert_eq!(lines.next(), Some("2026-11-29T20:53:20.000000Z,,0.5,,,"));
+    assert_eq!(lines.next(), Some("2026-11-30T00:53:20.000000Z,,0.5,,,"));
 }
 
 #[test]

@@ -1,1 +1,186 @@
+//! Device time and cost add up, to the microsecond and to the last unit.
 
+use serde_json::{Value, json};
+use telemetry::table::{DEVICES, NODES, PRICES, REQUESTS, TOKENS};
+
+use super::world::{NOON, World};
+
+const MINUTE: i64 = 60_000_000;
+
+fn engine(at_us: i64, host: &str, kind: &str, busy_us: i64, padding_us: i64) -> Value {
+    json!({
+        "time": at_us, "kind": "engine", "region": "eu-west-1", "model": "m", "host_id": host, "host_type": kind,
+        "instance": format!("{host}/0"), "chips": 12, "busy_us": busy_us, "padding_us": padding_us,
+    })
+}
+
+fn token(at_us: i64, host: &str, trace: &str, index: i64, device_us: i64) -> Value {
+    json!({
+        "time": at_us, "region": "eu-west-1", "model": "m", "host_id": host, "host_type": "inf2.48xlarge", "instance": format!("{host}/0"),
+        "trace_id": trace, "request_span_id": "1", "choice": 0, "index": index, "count": 1, "device_us": device_us, "tenant": trace,
+    })
+}
+
+fn price(from_us: i64, usd_per_hour: &str) -> Value {
+    json!({
+        "time": from_us, "effective_from": from_us, "host_type": "inf2.48xlarge", "region": "eu-west-1", "option": "on_demand",
+        "usd_per_hour": usd_per_hour, "currency": "USD", "confidence": "published", "as_of": "2026-07-20", "source": "test",
+    })
+}
+
+/// Two minutes of one priced host whose samples close just before the boundary, and of one host without a price.
+async fn fleet() -> World {
+    let world = World::new().await;
+    world.write(&PRICES, &[price(NOON - 1_000 * MINUTE, "16.22658"), price(NOON + MINUTE, "20.0"), price(NOON + 1_000 * MINUTE, "1.0")]).await;
+    let end = |minute: i64| NOON + minute * MINUTE - 3_000;
+    world
+        .write(
+            &DEVICES,
+            &[
+                engine(end(0), "i-1", "inf2.48xlarge", 1_000, 500),
+                engine(NOON + 30_000_000, "i-1", "inf2.48xlarge", 7_001_000, 1_000_500),
+                engine(end(1), "i-1", "inf2.48xlarge", 20_001_000, 3_000_501),
+                // a step ends exactly with the minute: it belongs to the minute that ends
+                engine(NOON + 2 * MINUTE, "i-1", "inf2.48xlarge", 50_001_000, 4_000_501),
+                engine(end(0), "i-2", "custom-npu.8x", 0, 0),
+                engine(end(1), "i-2", "custom-npu.8x", 10, 0),
+            ],
+        )
+        .await;
+    world
+        .write(
+            &TOKENS,
+            &[
+                token(end(0), "i-1", "before", 0, 999),
+                token(NOON + 10_000_000, "i-1", "a", 0, 7_000_000),
+                token(end(1), "i-1", "a", 1, 6_000_000),
+                token(end(1), "i-1", "b", 0, 7_000_000),
+                token(end(1) + 1, "i-1", "b", 1, 10_000_001),
+                token(NOON + 2 * MINUTE, "i-1", "b", 2, 19_999_999),
+                token(NOON + 2 * MINUTE + 1, "i-1", "after", 0, 5),
+            ],
+        )
+        .await;
+    world
+}
+
+const RANGE: &str = "time >= TIMESTAMP '2026-11-29T12:00:00Z' AND time < TIMESTAMP '2026-11-29T12:02:00Z'";
+
+/// Σ requests + padding + idle = wall time, for every replica and minute.
+#[tokio::test]
+async fn device_time_adds_up_to_the_microsecond() {
+    let world = fleet().await;
+    let sql = format!(
+        "SELECT requests_us, unattributed_us, padding_us, idle_us, wall_us, output_tokens FROM replica_minutes \
+         WHERE {RANGE} AND host_id = 'i-1' ORDER BY time"
+    );
+    let first = json!([20_000_000, 0, 3_000_001, 36_999_999, 60_000_000, 3]);
+    let second = json!([30_000_000, 0, 1_000_000, 29_003_000, 60_003_000, 2]);
+    assert_eq!(json!(world.rows(&sql).await), json!([first, second]));
+    let all = world.rows("SELECT count(*) FROM replica_minutes WHERE requests_us + unattributed_us + padding_us + idle_us <> wall_us").await;
+    assert_eq!(all, [[json!(0)]]);
+}
+
+/// Σ cost over requests, padding, idle and the rest = the node's cost, to 10⁻¹² dollars.
+#[tokio::test]
+async fn cost_adds_up_to_the_last_unit() {
+    let world = fleet().await;
+    let nodes = format!("SELECT cost_usd, usd_per_hour, basis, charged_us FROM node_cost WHERE {RANGE} AND host_id = 'i-1' ORDER BY time");
+    let nodes = world.rows(&nodes).await;
+    assert_eq!(nodes[0], [json!("0.270443000000"), json!("16.226580000000"), json!("list, assumed on-demand"), json!(60_000_000)]);
+    // the price that holds in the second minute, not the newest one there is
+    assert_eq!(nodes[1][..2], [json!("0.333350000000"), json!("20.000000000000")]);
+    for (sql, minutes) in [
+        ("SELECT cost_usd FROM cost_per_region", 2),
+        ("SELECT requests_cost_usd + padding_cost_usd + idle_cost_usd + unattributed_cost_usd FROM cost_per_region", 2),
+        ("SELECT sum(cost_usd) FROM replica_cost", 2),
+        ("SELECT sum(cost_usd) FROM cost_per_tenant", 2),
+    ] {
+        let group = if sql.contains("FROM cost_per_region") { "ORDER BY time" } else { "GROUP BY time ORDER BY time" };
+        let rows = world.rows(&format!("{sql} WHERE {RANGE} {group}")).await;
+        let expected: Vec<_> = nodes.iter().take(minutes).map(|node| vec![node[0].clone()]).collect();
+        assert_eq!(rows, expected, "{sql}");
+    }
+    let requests = format!("SELECT sum(cost_usd) FROM request_cost WHERE {RANGE}");
+    let parts = format!("SELECT sum(cost_usd) FROM replica_cost WHERE {RANGE} AND part = 'requests'");
+    assert_eq!(world.rows(&requests).await, world.rows(&parts).await);
+    let shares = world.rows(&format!("SELECT trace_id, device_us, cost_usd FROM request_cost WHERE {RANGE} ORDER BY trace_id")).await;
+    assert_eq!(shares.len(), 2);
+    assert_eq!((&shares[0][0], &shares[0][1]), (&json!("a"), &json!(13_000_000)));
+}
+
+/// A host without a price costs something nobody knows: NULL, counted, named, and in no ratio.
+#[tokio::test]
+async fn no_price_is_unknown_and_not_zero() {
+    let world = fleet().await;
+    let rows = world.rows(&format!("SELECT hosts, unpriced_hosts, unpriced, basis FROM cost_per_region WHERE {RANGE} ORDER BY time LIMIT 1")).await;
+    assert_eq!(rows, [[json!(2), json!(1), json!("custom-npu.8x in eu-west-1"), json!("list, assumed on-demand")]]);
+    let alone = world.rows(&format!("SELECT cost_usd, basis FROM node_cost WHERE {RANGE} AND host_id = 'i-2'")).await;
+    assert_eq!(alone, [[json!(null), json!("no price")]]);
+}
+
+/// A known purchase option is priced as such, or not at all.
+#[tokio::test]
+async fn a_spot_host_is_not_priced_as_on_demand() {
+    let world = fleet().await;
+    let spot = json!({"time": NOON, "host_id": "i-1", "capacity_type": "spot", "first_seen": NOON, "last_seen": NOON + MINUTE, "chips": 12});
+    world.write(&NODES, &[spot]).await;
+    let rows = world.rows(&format!("SELECT \"option\", cost_usd, basis FROM node_cost WHERE {RANGE} AND host_id = 'i-1' LIMIT 1")).await;
+    assert_eq!(rows, [[json!("spot"), json!(null), json!("no price")]]);
+}
+
+/// Dollars per million tokens: all cost, and the part that requests used.
+#[tokio::test]
+async fn a_ratio_names_its_basis() {
+    let world = fleet().await;
+    let sql = format!(
+        "SELECT basis, output_tokens, round(usd_per_million_output_tokens) FROM cost_per_million_tokens WHERE {RANGE} \
+         AND time = TIMESTAMP '2026-11-29T12:00:00Z' ORDER BY basis"
+    );
+    let rows = world.rows(&sql).await;
+    assert_eq!(rows, [[json!("allocation"), json!(3), json!(90148.0)], [json!("usage"), json!(3), json!(30049.0)]]);
+}
+
+/// An engine that sends no counters is charged by what is seen of it, and the cost belongs to no request.
+#[tokio::test]
+async fn an_engine_without_counters_is_charged_whole() {
+    let world = World::new().await;
+    world.write(&PRICES, &[price(NOON - MINUTE, "60.0")]).await;
+    let call = json!({
+        "time": NOON + 5, "region": "eu-west-1", "model": "m", "measured_at": "server", "host_id": "i-9", "host_type": "inf2.48xlarge",
+        "output_tokens": 100, "input_tokens": 50, "trace_id": "a", "span_id": "1",
+    });
+    world.write(&REQUESTS, &[call]).await;
+    let rows = world.rows("SELECT part, cost_usd, output_tokens, method FROM replica_cost").await;
+    assert_eq!(rows, [[json!("unattributed"), json!("1.000000000000"), json!(100), json!("whole host")]]);
+}
+
+/// The fleet's series count a closed minute once, and a host without a price adds nothing to dollars.
+#[tokio::test]
+async fn fleet_series_count_each_minute_once() {
+    let world = fleet().await;
+    let call = |at: i64, ttft: f64| json!({
+        "time": at, "region": "eu-west-1", "model": "m", "measured_at": "server", "host_id": "i-1", "trace_id": "a", "span_id": "1",
+        "ttft_s": ttft, "e2e_s": 2.0, "output_tokens": 2,
+    });
+    // the second call ends in the next minute and is counted there
+    world.write(&REQUESTS, &[call(NOON + 5, 1.0), call(NOON + MINUTE - 1_000_000, 1.2)]).await;
+    let minute = NOON / MINUTE;
+    world.query.fleet.add(minute).await.expect("counted");
+    let page = world.query.fleet.page().await;
+    let place = r#"region="eu-west-1",model="m""#;
+    for line in [
+        format!(r#"tokenwatt_ttft_seconds_bucket{{{place},measured_at="server",le="1.0"}} 1"#),
+        format!(r#"tokenwatt_ttft_seconds_count{{{place},measured_at="server"}} 1"#),
+        format!(r#"tokenwatt_requests_total{{{place},measured_at="server"}} 1"#),
+        format!(r#"tokenwatt_cost_usd_total{{{place}}} 0.270443"#),
+        format!(r#"tokenwatt_cost_usd_per_hour{{{place}}} 16.22658"#),
+        format!(r#"tokenwatt_unpriced_hosts{{{place}}} 1"#),
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line} in\n{page}");
+    }
+    assert!(page.ends_with("# EOF\n") && !page.contains("tokenwatt_power_watts"), "{page}");
+    world.query.fleet.add(minute + 1).await.expect("counted");
+    let page = world.query.fleet.page().await;
+    assert!(page.contains(&format!(r#"tokenwatt_requests_total{{{place},measured_at="server"}} 2"#)), "{page}");
+}
