@@ -9,7 +9,7 @@ use service::error::Result;
 
 /// What can be measured.
 #[derive(Clone, Debug, Subcommand)]
-pub enum Bench {
+pub(crate) enum Bench {
     /// Token spans over OTLP/gRPC until they are committed, against a collector of its own.
     Ingest(ingest::Args),
 }
@@ -18,7 +18,7 @@ pub enum Bench {
 ///
 /// # Errors
 /// Whatever kept it from measuring; a bad figure is not an error.
-pub async fn run(bench: Bench) -> Result<()> {
+pub(crate) async fn run(bench: Bench) -> Result<()> {
     match bench {
         Bench::Ingest(args) => ingest::run(args).await,
     }

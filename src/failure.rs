@@ -58,7 +58,9 @@ impl From<telemetry::contract::ApiError> for Failure {
             "invalid" | "too_large" => Kind::Invalid,
             "denied" => Kind::Denied,
             "not_found" => Kind::NotFound,
-            "overloaded" | "timeout" | "unavailable" => Kind::Unavailable { retry_after: std::time::Duration::from_secs(1) },
+            "overloaded" | "timeout" | "unavailable" => {
+                Kind::Unavailable { retry_after: std::time::Duration::from_secs(1) }
+            }
             _ => Kind::Internal,
         };
         let mut mapped = Error::new(kind, error.message);

@@ -49,7 +49,9 @@ fn main() -> ExitCode {
 
 fn start(cli: Cli) -> Result<(), Failure> {
     let runtime = tokio::runtime::Runtime::new().map_err(|error| {
-        service::Error::internal("start the runtime's threads").with_source(error).with_hint("the system is out of threads")
+        service::Error::internal("start the runtime's threads")
+            .with_source(error)
+            .with_hint("the system is out of threads")
     })?;
     let outcome = runtime.block_on(commands::run(cli));
     // Whatever still blocks a thread was named by the drain; the process does not wait for it again.

@@ -29,7 +29,9 @@ pub(crate) fn writable(name: &str, dir: &Path) -> Result<(), Failure> {
     let failed = |what: &str, error: std::io::Error| {
         let hint = match error.kind() {
             std::io::ErrorKind::PermissionDenied => {
-                format!("give the user that runs tokenwatt the right to write there, or choose another place with --{name}")
+                format!(
+                    "give the user that runs tokenwatt the right to write there, or choose another place with --{name}"
+                )
             }
             std::io::ErrorKind::StorageFull => "the file system is full; make room there".to_owned(),
             _ => format!("choose another place with --{name}"),

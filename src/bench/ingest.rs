@@ -19,7 +19,7 @@ use figures::Figures;
 
 /// Flags of `tokenwatt bench ingest`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Print one line of JSON.
     #[arg(long)]
     json: bool,
@@ -48,7 +48,7 @@ const COMMIT_PATIENCE: Duration = Duration::from_secs(120);
 ///
 /// # Errors
 /// When the collector does not start, refuses the load for good, or its tables cannot be read.
-pub async fn run(args: Args) -> Result<()> {
+pub(crate) async fn run(args: Args) -> Result<()> {
     let place = disk::Place::open(args.dir.as_deref())?;
     let disk = place.probe()?;
     let server = server::Server::start(place.path()).await?;

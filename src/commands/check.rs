@@ -74,7 +74,8 @@ pub(crate) async fn run(common: &Common, flags: &Flags) -> Result<(), Failure> {
 }
 
 fn print_settings(values: &[service::config::Sourced]) {
-    let width = |of: fn(&service::config::Sourced) -> &str| values.iter().map(|value| of(value).len()).max().unwrap_or(0);
+    let width =
+        |of: fn(&service::config::Sourced) -> &str| values.iter().map(|value| of(value).len()).max().unwrap_or(0);
     let (keys, texts) = (width(|value| &value.key), width(|value| &value.value).min(40));
     for value in values {
         print::line(format!("{:keys$}  {:texts$}  {}", value.key, value.value, value.source));
@@ -120,7 +121,8 @@ fn clock(deps: &Deps) -> Finding {
     if deps.clock.now_us() > PLAUSIBLE_US {
         return Finding::good("clock", "is set");
     }
-    let error = service::Error::invalid("the machine's clock was never set").with_hint("start NTP: event times decide prices and retention");
+    let error = service::Error::invalid("the machine's clock was never set")
+        .with_hint("start NTP: event times decide prices and retention");
     Finding::bad("clock", error)
 }
 

@@ -44,7 +44,11 @@ const RATE_MAX: f64 = 40.0;
 
 fn rate(text: &str) -> Result<f64, String> {
     let rate: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
-    if (0.0..=RATE_MAX).contains(&rate) { Ok(rate) } else { Err(format!("the demo takes 0 to {RATE_MAX} calls per second")) }
+    if (0.0..=RATE_MAX).contains(&rate) {
+        Ok(rate)
+    } else {
+        Err(format!("the demo takes 0 to {RATE_MAX} calls per second"))
+    }
 }
 
 impl Flags {

@@ -99,7 +99,7 @@ pub(crate) struct Ports {
 /// The fleet with its ports bound.
 pub(crate) struct Fleet {
     gateways: Vec<(Region, gateway::Built, Deps)>,
-    nodes: Vec<(String, inference_node::Built, Deps)>,
+    nodes: Vec<(String, inference_node::Node, Deps)>,
     /// Nodes that are slow on purpose.
     pub(crate) slow: Vec<String>,
 }
@@ -118,7 +118,11 @@ pub(crate) async fn build(plan: &Plan, deps: &Deps) -> Result<Fleet> {
             }
             let parts = deps.sibling();
             let built = inference_node::build(config, parts.clone()).await?;
-            behind.push(Node { url: format!("http://{}", built.http_addr()), region: region.name.to_owned(), weight: 1.0 });
+            behind.push(Node {
+                url: format!("http://{}", built.http_addr()),
+                region: region.name.to_owned(),
+                weight: 1.0,
+            });
             fleet.nodes.push((name, built, parts));
         }
         let port = plan.ports.map_or(0, |ports| ports.gateways.saturating_add(index));
@@ -133,7 +137,8 @@ impl Fleet {
     /// Names and addresses, as they are printed.
     pub(crate) fn addresses(&self) -> Vec<(String, String)> {
         let gateways = self.gateways().into_iter().map(|(region, url)| (format!("gateway/{}", region.name), url));
-        let nodes = self.nodes.iter().map(|(name, node, _)| (format!("node/{name}"), format!("http://{}", node.http_addr())));
+        let nodes =
+            self.nodes.iter().map(|(name, node, _)| (format!("node/{name}"), format!("http://{}", node.http_addr())));
         gateways.chain(nodes).collect()
     }
 
@@ -234,7 +239,8 @@ mod tests {
 
     fn configs(faults: Option<Faults>) -> Vec<inference_node::Config> {
         let plan = Plan { faults, ports: None, otlp_endpoint: "http://127.0.0.1:4317".to_owned() };
-        let hosts = REGIONS.iter().flat_map(|region| (0..).zip(region.hosts).map(move |(place, host)| (region, place, host)));
+        let hosts =
+            REGIONS.iter().flat_map(|region| (0..).zip(region.hosts).map(move |(place, host)| (region, place, host)));
         hosts.map(|(region, place, host)| node(&plan, region, place, *host, 0)).collect()
     }
 

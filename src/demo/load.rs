@@ -55,8 +55,8 @@ pub(crate) fn spawn(region: Region, gateway: String, shape: Shape, otlp_endpoint
 async fn generate(region: Region, shape: Shape, application: Arc<Application>, deps: Deps) {
     let label = |outcome: &str| [("region", region.name.to_owned()), ("outcome", outcome.to_owned())];
     let help = "Calls of the demo's applications.";
-    let [answered, failed, left_out] =
-        ["answered", "failed", "left_out"].map(|outcome| deps.metrics.counter("tokenwatt_demo_calls", help, &label(outcome)));
+    let [answered, failed, left_out] = ["answered", "failed", "left_out"]
+        .map(|outcome| deps.metrics.counter("tokenwatt_demo_calls", help, &label(outcome)));
     let running = Arc::new(Semaphore::new(CALLS_MAX));
     let stop = deps.shutdown.token(Stage::Accept);
     // The day starts at noon on the east coast, when there is something to see.

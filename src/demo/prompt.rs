@@ -2,9 +2,18 @@
 
 use rand::Rng;
 
-const PRODUCTS: [&str; 8] =
-    ["running shoes", "a tent", "noise cancelling headphones", "a coffee grinder", "a desk lamp", "a rain jacket", "a toaster", "a bicycle"];
-const WISHES: [&str; 6] = ["for a beginner", "under 100 dollars", "as a gift", "for daily use", "that lasts for years", "for a small flat"];
+const PRODUCTS: [&str; 8] = [
+    "running shoes",
+    "a tent",
+    "noise cancelling headphones",
+    "a coffee grinder",
+    "a desk lamp",
+    "a rain jacket",
+    "a toaster",
+    "a bicycle",
+];
+const WISHES: [&str; 6] =
+    ["for a beginner", "under 100 dollars", "as a gift", "for daily use", "that lasts for years", "for a small flat"];
 const FACTS: [&str; 8] = [
     "The material is light and dries within an hour after rain.",
     "Customers praise the battery, which lasts for two full days of use.",

@@ -6,7 +6,9 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value};
 use opentelemetry_proto::tonic::resource::v1::Resource;
-use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status, span::SpanKind, status::StatusCode};
+use opentelemetry_proto::tonic::trace::v1::{
+    ResourceSpans, ScopeSpans, Span, Status, span::SpanKind, status::StatusCode,
+};
 use service::channel::{self, Receiver, Sender};
 use service::shutdown::{CancellationToken, Stage};
 use service::{Deps, Error, Result};
@@ -165,7 +167,7 @@ fn resource(region: &str) -> Resource {
         text(names::SERVICE_NAME, "shopping-assistant"),
         text(names::SERVICE_INSTANCE_ID, &format!("shopping-assistant-{region}")),
         text(names::CLOUD_REGION, region),
-        text(names::DEPLOYMENT_ENVIRONMENT, "demo"),
+        text(names::ENVIRONMENT, "demo"),
     ];
     Resource { attributes, ..Resource::default() }
 }

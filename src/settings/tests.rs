@@ -21,7 +21,10 @@ fn defaults_are_valid() {
 fn open_ports_need_a_word() {
     let text = "[collector]\ngrpc_addr = \"0.0.0.0:4317\"\n[ui]\nhttp_addr = \"10.1.2.3:8080\"\n";
     let error = load_text(text).unwrap_err().to_string();
-    assert!(error.contains("2 faults") && error.contains("`collector.grpc_addr`") && error.contains("10.1.2.3"), "{error}");
+    assert!(
+        error.contains("2 faults") && error.contains("`collector.grpc_addr`") && error.contains("10.1.2.3"),
+        "{error}"
+    );
     load_text(&format!("open = true\n{text}")).unwrap();
 }
 

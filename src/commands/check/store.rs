@@ -38,15 +38,22 @@ async fn probe(store: &dyn ObjectStore, path: &Path, deps: &Deps) -> Result<Vec<
     store.put_opts(path, body.clone().into(), create()).await.map_err(|error| failed("write", error))?;
     let mut findings = vec![Finding::good("store", "writes")];
     findings.push(match store.put_opts(path, body.clone().into(), create()).await {
-        Err(object_store::Error::AlreadyExists { .. }) => Finding::good("store", "refuses to overwrite (If-None-Match)"),
+        Err(object_store::Error::AlreadyExists { .. }) => {
+            Finding::good("store", "refuses to overwrite (If-None-Match)")
+        }
         Ok(_) => Finding::bad("store", no_conditional_put()),
         Err(error) => Finding::bad("store", failed("write again", error)),
     });
     let read = store.get(path).await.map_err(|error| failed("read", error))?;
     let modified = read.meta.last_modified.timestamp();
     let same = read.bytes().await.map_err(|error| failed("read", error))? == body;
-    findings.push(if same { Finding::good("store", "reads back what was written") } else { Finding::bad("store", other_bytes()) });
-    let listed: Vec<_> = store.list(Some(&Path::from("_tokenwatt_check"))).try_collect().await.map_err(|error| failed("list", error))?;
+    findings.push(if same {
+        Finding::good("store", "reads back what was written")
+    } else {
+        Finding::bad("store", other_bytes())
+    });
+    let listed: Vec<_> =
+        store.list(Some(&Path::from("_tokenwatt_check"))).try_collect().await.map_err(|error| failed("list", error))?;
     let seen = listed.iter().any(|object| object.location == *path);
     findings.push(if seen { Finding::good("store", "lists it at once") } else { Finding::bad("store", unlisted()) });
     findings.push(skew(modified - deps.clock.now_us().div_euclid(1_000_000)));
