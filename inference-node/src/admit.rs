@@ -12,9 +12,9 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use rand::Rng;
 use service::channel::{Receiver, bounded};
+use service::shutdown::CancellationToken;
 use telemetry::names;
 use telemetry::openai::{ChatRequest, CompletionRequest, Options, Prompt, StreamOptions};
-use service::shutdown::CancellationToken;
 
 use crate::config::Secret;
 use crate::engine::{ChatMessage, EngineDescription, EngineError, Text};

@@ -147,11 +147,9 @@ impl RecordConfig {
         if !(0.0..=1.0).contains(&self.token_sampling) {
             faults.push("node.record.token_sampling must be from 0 to 1".to_owned());
         }
-        for (name, value) in [
-            ("queue_records", self.queue_records),
-            ("spans_max", self.spans_max),
-            ("batch_spans", self.batch_spans),
-        ] {
+        for (name, value) in
+            [("queue_records", self.queue_records), ("spans_max", self.spans_max), ("batch_spans", self.batch_spans)]
+        {
             if value == 0 {
                 faults.push(format!("node.record.{name} must be at least 1"));
             }

@@ -32,7 +32,6 @@ use rand::Rng;
 use service::channel::{Receiver, bounded};
 use service::error::{Error, Kind, Result};
 use service::health::{Component, Health};
-use service::metrics::Registry;
 use service::shutdown::{CancellationToken, Hold, Stage};
 use telemetry::power;
 use telemetry::step::PowerCurve;
@@ -65,10 +64,14 @@ pub struct Node {
     recorders_hold: Hold,
 }
 
-/// Loads the engine and binds the port.
+/// Loads the engine and binds the port. Several nodes in one process get a
+/// [`service::Deps::sibling`] each, so that health and metrics are their own.
 ///
 /// # Errors
 /// `Invalid` for settings that cannot be, `Conflict` for a port in use.
+///
+/// # Cancel safety
+/// A cancelled build leaves nothing behind.
 pub async fn build(config: Config, deps: service::Deps) -> Result<Node> {
     let mut faults = Vec::new();
     config.validate(&mut faults);
@@ -76,29 +79,19 @@ pub async fn build(config: Config, deps: service::Deps) -> Result<Node> {
         return Err(Error::invalid(faults.join("; ")));
     }
     let listener = service::listen::bind(config.http_addr).await?;
-    let addr = listener.local_addr().map_err(|error| Error::internal("cannot read the bound address").with_source(error))?;
+    let addr =
+        listener.local_addr().map_err(|error| Error::internal("cannot read the bound address").with_source(error))?;
     let (engine, devices) = load(config.engine.clone()).await?;
     let about = engine.describe().clone();
-    let instance = format!("{:016x}", rand::rng().random::<u64>());
-    let origin = origin(&config.identity, &about, instance, config.record.token_sampling);
-    let name = format!("node.{}", origin.instance);
-
-    let registry = Registry::new();
-    let lost = Lost::new(&registry);
     let clock = Arc::new(NodeClock::new(Arc::clone(&deps.clock)));
     let timeline = Timeline::new(Arc::clone(&clock));
-    let start_ns = timeline.reached_ns();
-    let (records, recorded) = bounded("node.records", config.record.queue_records);
-    registry.queue(&records);
-    let recorder = Recorder::new(records, lost.clone());
-    let (outbox, exporter) =
-        Outbox::new(&config.record, &config.otlp_endpoint, origin, devices.clone(), start_ns, recorded, lost)?;
+    let recording = recording(&config, &about, devices.clone(), timeline.reached_ns(), &deps)?;
+    let name = format!("node.{}", recording.instance);
 
+    let gauges = Arc::new(Gauges::default());
+    metrics::register(&deps.metrics, &about, &gauges);
     let places = (about.slots as usize).saturating_add(config.queue_max as usize);
     let (sender, jobs) = bounded("node.jobs", places);
-    let gauges = Arc::new(Gauges::default());
-    metrics::register(&registry, &about, &gauges);
-    let accept = deps.shutdown.token(Stage::Accept);
     let streams = deps.shutdown.token(Stage::Streams);
     let entrance = Entrance {
         engine: about.clone(),
@@ -110,27 +103,52 @@ pub async fn build(config: Config, deps: service::Deps) -> Result<Node> {
         token_sampling: config.record.token_sampling,
         closing: streams.clone(),
     };
-    let health = Health::new();
-    let router = serve::router(Arc::new(entrance)).merge(health.router()).merge(registry.router());
-    let meter = meter(devices.as_ref(), deps.clock.now_us(), start_ns);
-    let scheduler = Scheduler::new(config.schedule.clone(), about.slots, about.max_len);
-    let driver = Driver::new(Parts { engine, scheduler, timeline, meter, recorder, gauges });
+    let router = serve::router(Arc::new(entrance)).merge(deps.ops_router());
+    let meter = meter(devices.as_ref(), deps.clock.now_us(), timeline.reached_ns());
+    let scheduler = Scheduler::new(config.schedule, about.slots, about.max_len);
     Ok(Node {
         addr,
         listener,
         router,
-        driver,
+        driver: Driver::new(Parts { engine, scheduler, timeline, meter, recorder: recording.recorder, gauges }),
         jobs,
-        outbox,
-        exporter,
+        outbox: recording.outbox,
+        exporter: recording.exporter,
         engine: about,
-        health,
-        accept,
+        accept: deps.shutdown.token(Stage::Accept),
         streams,
         streams_hold: deps.shutdown.hold(Stage::Streams, name.clone()),
         recorders_hold: deps.shutdown.hold(Stage::Recorders, name.clone()),
         component: deps.health.component(name),
+        health: deps.health,
     })
+}
+
+/// The three parts of the recorder.
+struct Recording {
+    instance: String,
+    recorder: Recorder,
+    outbox: Outbox,
+    exporter: Exporter,
+}
+
+fn recording(
+    config: &Config,
+    engine: &EngineDescription,
+    devices: Option<Devices>,
+    start_ns: i64,
+    deps: &service::Deps,
+) -> Result<Recording> {
+    let random = format!("{:016x}", rand::rng().random::<u64>());
+    let origin = origin(&config.identity, engine, random, config.record.token_sampling);
+    let instance = origin.instance.clone();
+    let lost = Lost::new(&deps.metrics);
+    let (sender, records) = bounded("node.records", config.record.queue_records);
+    deps.metrics.queue(&sender);
+    let recorder = Recorder::new(sender, lost.clone());
+    let (outbox, exporter) =
+        Outbox::new(&config.record, &config.otlp_endpoint, origin, devices, start_ns, records, lost)?;
+    Ok(Recording { instance, recorder, outbox, exporter })
 }
 
 /// Loading a model can take seconds and belongs on a thread of its own.
@@ -171,11 +189,9 @@ impl Node {
     /// A dropped run ends all calls; records not yet sent are lost.
     pub async fn run(self) -> Result<()> {
         let Self { listener, router, driver, jobs, outbox, exporter, health, component, accept, streams, .. } = self;
-        let ready = health.component("engine");
         let runtime = tokio::runtime::Handle::current();
         let steps = tokio::task::spawn_blocking(move || driver.run(jobs, &runtime));
         let recorder = tokio::task::spawn_blocking(move || record_until_done(outbox, exporter));
-        ready.ready();
         component.ready();
         let draining = async {
             accept.cancelled().await;

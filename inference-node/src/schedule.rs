@@ -55,13 +55,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self {
-            policy: Policy::NeuronSlots,
-            step_tokens_max: 2048,
-            chunked_prefill: true,
-            block_tokens: 16,
-            blocks: 0,
-        }
+        Self { policy: Policy::NeuronSlots, step_tokens_max: 2048, chunked_prefill: true, block_tokens: 16, blocks: 0 }
     }
 }
 

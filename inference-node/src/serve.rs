@@ -8,6 +8,7 @@ pub(crate) use fault::Fault;
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
@@ -15,7 +16,6 @@ use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::Json;
 use telemetry::names;
 use telemetry::openai::{Model, ModelList};
 
@@ -82,7 +82,11 @@ async fn models(State(entrance): State<Arc<Entrance>>) -> Json<ModelList> {
 }
 
 async fn model(State(entrance): State<Arc<Entrance>>, Path(id): Path<String>) -> Response {
-    if id == entrance.engine.model { Json(about(&entrance)).into_response() } else { Fault::no_such_model(&id).into_response() }
+    if id == entrance.engine.model {
+        Json(about(&entrance)).into_response()
+    } else {
+        Fault::no_such_model(&id).into_response()
+    }
 }
 
 fn about(entrance: &Entrance) -> Model {

@@ -270,13 +270,7 @@ impl Driver {
 }
 
 /// Sends a token's text. Returns why the choice is over, if it is.
-fn hand_out(
-    choice: &mut Choice,
-    call: &mut calls::OpenCall,
-    token: u32,
-    end: bool,
-    end_ns: i64,
-) -> Option<Finish> {
+fn hand_out(choice: &mut Choice, call: &mut calls::OpenCall, token: u32, end: bool, end_ns: i64) -> Option<Finish> {
     let mut piece = if end { choice.stream.finish() } else { choice.stream.push(token) };
     let reason = match (end || piece.stopped, choice.output >= choice.output_max) {
         (true, _) => Some(Finish::Stop),

@@ -33,7 +33,9 @@ pub(super) fn check(options: &Options, max_tokens: Option<u32>) -> Result<(), Fa
         let text = format!("stop takes up to {STOPS_MAX} texts of 1 to {STOP_BYTES_MAX} bytes");
         return Err(Fault::invalid("stop", text));
     }
-    for (field, value) in [("presence_penalty", options.presence_penalty), ("frequency_penalty", options.frequency_penalty)] {
+    for (field, value) in
+        [("presence_penalty", options.presence_penalty), ("frequency_penalty", options.frequency_penalty)]
+    {
         if value.is_some_and(|value| value != 0.0) {
             return Err(Fault::unsupported(field, field));
         }
@@ -86,7 +88,9 @@ pub(super) fn messages(messages: &[Message]) -> Result<Vec<ChatMessage>, Fault> 
     let plain = |message: &Message| {
         refuse("messages.tool_calls", message.tool_calls.as_ref())?;
         let content = match &message.content {
-            Some(content) => content.text().map_err(|kind| Fault::unsupported("messages", &format!("content of type {kind}")))?,
+            Some(content) => {
+                content.text().map_err(|kind| Fault::unsupported("messages", &format!("content of type {kind}")))?
+            }
             None => String::new(),
         };
         // The newer name of the system role.

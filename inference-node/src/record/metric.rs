@@ -4,7 +4,8 @@ use opentelemetry::{KeyValue, Value};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{self as common, any_value};
 use opentelemetry_proto::tonic::metrics::v1::{
-    AggregationTemporality, Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum, metric, number_data_point,
+    AggregationTemporality, Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum, metric,
+    number_data_point,
 };
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use telemetry::names;
@@ -63,8 +64,11 @@ impl Metrics {
         let mut metrics = self.of_engine(taken);
         metrics.extend(self.of_chips(taken));
         let scope = ScopeMetrics { scope: Some(self.scope.clone()), metrics, schema_url: String::new() };
-        let resource =
-            ResourceMetrics { resource: Some(self.resource.clone()), scope_metrics: vec![scope], schema_url: String::new() };
+        let resource = ResourceMetrics {
+            resource: Some(self.resource.clone()),
+            scope_metrics: vec![scope],
+            schema_url: String::new(),
+        };
         ExportMetricsServiceRequest { resource_metrics: vec![resource] }
     }
 
@@ -97,7 +101,8 @@ impl Metrics {
         let executing = [text(names::UTILIZATION_KIND, "executing")];
         let mut metrics = Vec::new();
         metrics.extend(taken.power_w.map(|watts| gauge(names::HW_POWER, "W", points(real(watts), &modelled))));
-        metrics.extend(taken.now.energy_j.map(|joules| counter(names::HW_ENERGY, "J", points(real(joules), &modelled))));
+        metrics
+            .extend(taken.now.energy_j.map(|joules| counter(names::HW_ENERGY, "J", points(real(joules), &modelled))));
         metrics.extend(taken.executing.map(|share| gauge(names::HW_UTILIZATION, "1", points(real(share), &executing))));
         for (name, bytes) in
             [(names::HW_MEMORY_USAGE, devices.memory_used_bytes), (names::HW_MEMORY_LIMIT, devices.memory_total_bytes)]
@@ -108,7 +113,12 @@ impl Metrics {
     }
 
     /// A point at the sample's time, cut to the microsecond as tokens are.
-    fn point(&self, taken: &Taken, attributes: &[common::KeyValue], value: number_data_point::Value) -> NumberDataPoint {
+    fn point(
+        &self,
+        taken: &Taken,
+        attributes: &[common::KeyValue],
+        value: number_data_point::Value,
+    ) -> NumberDataPoint {
         NumberDataPoint {
             attributes: attributes.to_vec(),
             start_time_unix_nano: self.start_ns,

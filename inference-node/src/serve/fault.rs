@@ -42,7 +42,9 @@ impl Fault {
 
     /// A field asks for something that this node does not do.
     pub(crate) fn unsupported(param: &str, what: &str) -> Self {
-        Self::request(format!("{what} is not supported by this node")).with_param(param).with_code("unsupported_parameter")
+        Self::request(format!("{what} is not supported by this node"))
+            .with_param(param)
+            .with_code("unsupported_parameter")
     }
 
     /// The body is no JSON of the right shape.
@@ -59,14 +61,17 @@ impl Fault {
     /// The prompt and the tokens asked for are longer than the model's context.
     pub(crate) fn too_long(param: &str, prompt: usize, output: Option<u32>, longest: u32) -> Self {
         let asked = output.map_or_else(String::new, |output| format!(" and {output} output tokens"));
-        let message = format!("the model's context holds {longest} tokens, the request needs {prompt} prompt tokens{asked}");
+        let message =
+            format!("the model's context holds {longest} tokens, the request needs {prompt} prompt tokens{asked}");
         Self::invalid(param, message).with_code("context_length_exceeded")
     }
 
     /// Another model is served here.
     pub(crate) fn no_such_model(model: &str) -> Self {
         let message = format!("the model `{model}` does not exist on this node");
-        Self::new(StatusCode::NOT_FOUND, "invalid_request_error", message).with_param("model").with_code("model_not_found")
+        Self::new(StatusCode::NOT_FOUND, "invalid_request_error", message)
+            .with_param("model")
+            .with_code("model_not_found")
     }
 
     /// No such path.

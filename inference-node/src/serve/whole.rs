@@ -26,7 +26,11 @@ pub(super) async fn collect(mut admitted: Admitted) -> Result<Answer, Fault> {
             }
             Some(Event::End { choice, reason, tokens }) => {
                 output += u64::from(tokens);
-                choices.push(Choice { index: choice, finish_reason: Some(reason.name().to_owned()), ..Choice::default() });
+                choices.push(Choice {
+                    index: choice,
+                    finish_reason: Some(reason.name().to_owned()),
+                    ..Choice::default()
+                });
             }
             Some(Event::Failed(message)) => return Err(Fault::internal(message)),
             None => return Err(Fault::internal("the engine stopped")),
@@ -36,7 +40,11 @@ pub(super) async fn collect(mut admitted: Admitted) -> Result<Answer, Fault> {
     for (choice, text) in choices.iter_mut().zip(texts) {
         match admitted.style {
             Style::Chat => {
-                choice.message = Some(AnswerMessage { role: Some("assistant".to_owned()), content: Some(text), ..Default::default() });
+                choice.message = Some(AnswerMessage {
+                    role: Some("assistant".to_owned()),
+                    content: Some(text),
+                    ..Default::default()
+                });
             }
             Style::Text => choice.text = Some(text),
         }

@@ -24,15 +24,15 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
 
 /// Longest time that anything may take before a test fails.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Everything that was sent.
 #[derive(Clone, Default)]
-pub struct Received {
-    pub traces: Arc<Mutex<Vec<ExportTraceServiceRequest>>>,
-    pub metrics: Arc<Mutex<Vec<ExportMetricsServiceRequest>>>,
+pub(crate) struct Received {
+    pub(crate) traces: Arc<Mutex<Vec<ExportTraceServiceRequest>>>,
+    pub(crate) metrics: Arc<Mutex<Vec<ExportMetricsServiceRequest>>>,
     /// How many trace requests are still to be refused.
-    pub refuse: Arc<Mutex<u32>>,
+    pub(crate) refuse: Arc<Mutex<u32>>,
 }
 
 #[tonic::async_trait]
@@ -63,18 +63,18 @@ impl MetricsService for Received {
 }
 
 impl Received {
-    pub fn spans(&self) -> Vec<Span> {
+    pub(crate) fn spans(&self) -> Vec<Span> {
         let traces = self.traces.lock();
         let scopes = traces.iter().flat_map(|body| &body.resource_spans).flat_map(|resource| &resource.scope_spans);
         scopes.flat_map(|scope| scope.spans.clone()).collect()
     }
 
-    pub fn named(&self, name: &str) -> Vec<Span> {
+    pub(crate) fn named(&self, name: &str) -> Vec<Span> {
         self.spans().into_iter().filter(|span| span.name == name).collect()
     }
 
     /// Resource attributes of all trace requests, which must agree.
-    pub fn resource(&self) -> HashMap<String, String> {
+    pub(crate) fn resource(&self) -> HashMap<String, String> {
         let traces = self.traces.lock();
         let mut all: Vec<HashMap<String, String>> = traces
             .iter()
@@ -87,7 +87,7 @@ impl Received {
     }
 
     /// Points of a metric in the order in which they were sent: time in nanoseconds, value, attributes.
-    pub fn points(&self, name: &str) -> Vec<(u64, f64, HashMap<String, String>)> {
+    pub(crate) fn points(&self, name: &str) -> Vec<(u64, f64, HashMap<String, String>)> {
         let bodies = self.metrics.lock();
         let scopes = bodies.iter().flat_map(|body| &body.resource_metrics).flat_map(|resource| &resource.scope_metrics);
         let metrics = scopes.flat_map(|scope| &scope.metrics).filter(|metric| metric.name == name);
@@ -109,7 +109,7 @@ impl Received {
 }
 
 /// Attributes as text.
-pub fn attributes(pairs: &[KeyValue]) -> HashMap<String, String> {
+pub(crate) fn attributes(pairs: &[KeyValue]) -> HashMap<String, String> {
     let text = |pair: &KeyValue| match pair.value.as_ref().unwrap().value.as_ref().unwrap() {
         any_value::Value::StringValue(text) => text.clone(),
         any_value::Value::IntValue(value) => value.to_string(),
@@ -128,23 +128,23 @@ pub fn attributes(pairs: &[KeyValue]) -> HashMap<String, String> {
 }
 
 /// A whole number among the attributes of a span.
-pub fn number(span: &Span, key: &str) -> u64 {
+pub(crate) fn number(span: &Span, key: &str) -> u64 {
     attributes(&span.attributes)[key].parse().unwrap()
 }
 
 /// A running node.
-pub struct World {
-    pub url: String,
-    pub received: Received,
-    pub deps: Deps,
-    pub client: reqwest::Client,
+pub(crate) struct World {
+    pub(crate) url: String,
+    pub(crate) received: Received,
+    pub(crate) deps: Deps,
+    pub(crate) client: reqwest::Client,
     running: JoinHandle<service::Result<()>>,
     collector: Option<JoinHandle<()>>,
 }
 
 impl World {
     /// A simulated node after `change`.
-    pub async fn start(change: impl FnOnce(&mut Config)) -> Self {
+    pub(crate) async fn start(change: impl FnOnce(&mut Config)) -> Self {
         let received = Received::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -164,24 +164,24 @@ impl World {
     }
 
     /// Posts a body.
-    pub async fn post(&self, path: &str, body: &Value) -> reqwest::Response {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> reqwest::Response {
         self.client.post(format!("{}{path}", self.url)).json(body).send().await.unwrap()
     }
 
     /// A chat of this many output tokens.
-    pub fn chat_body(tokens: u32, stream: bool) -> Value {
+    pub(crate) fn chat_body(tokens: u32, stream: bool) -> Value {
         serde_json::json!({
             "model": "Llama-3-8B", "messages": [{"role": "user", "content": "Tell me about harbors."}],
             "max_tokens": tokens, "ignore_eos": true, "seed": 7, "stream": stream,
         })
     }
 
-    pub async fn chat(&self, body: &Value) -> reqwest::Response {
+    pub(crate) async fn chat(&self, body: &Value) -> reqwest::Response {
         self.post("/v1/chat/completions", body).await
     }
 
     /// Ends the node in order; everything was sent when this returns.
-    pub async fn end(mut self) -> Received {
+    pub(crate) async fn end(mut self) -> Received {
         let late = self.deps.shutdown.walk(PATIENCE).await;
         assert_eq!(late, Vec::<String>::new());
         tokio::time::timeout(PATIENCE, self.running).await.unwrap().unwrap().unwrap();
@@ -191,7 +191,7 @@ impl World {
 }
 
 /// The JSON frames of a stream, without the closing mark, which must be there.
-pub async fn frames(response: reqwest::Response) -> Vec<Value> {
+pub(crate) async fn frames(response: reqwest::Response) -> Vec<Value> {
     assert_eq!(response.status(), 200);
     assert!(response.headers()["content-type"].to_str().unwrap().starts_with("text/event-stream"));
     let text = response.text().await.unwrap();
@@ -202,7 +202,7 @@ pub async fn frames(response: reqwest::Response) -> Vec<Value> {
 }
 
 /// Reads a stream until text came, and leaves it open.
-pub async fn first_text(
+pub(crate) async fn first_text(
     response: reqwest::Response,
 ) -> impl futures::Stream<Item = reqwest::Result<bytes::Bytes>> + Unpin {
     let mut body = response.bytes_stream();

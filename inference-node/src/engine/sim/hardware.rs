@@ -17,8 +17,20 @@ const GIB: u64 = 1 << 30;
 
 /// AWS Neuron documentation, pages of the Inf2 and Trn1 architecture: 384 GiB on 12 chips, 512 GiB on 16.
 const HARDWARE: &[Hardware] = &[
-    Hardware { instance_type: "inf2.48xlarge", accelerator: "inferentia2", vendor: "AWS", chips: 12, memory_bytes: 32 * GIB },
-    Hardware { instance_type: "trn1.32xlarge", accelerator: "trainium1", vendor: "AWS", chips: 16, memory_bytes: 32 * GIB },
+    Hardware {
+        instance_type: "inf2.48xlarge",
+        accelerator: "inferentia2",
+        vendor: "AWS",
+        chips: 12,
+        memory_bytes: 32 * GIB,
+    },
+    Hardware {
+        instance_type: "trn1.32xlarge",
+        accelerator: "trainium1",
+        vendor: "AWS",
+        chips: 16,
+        memory_bytes: 32 * GIB,
+    },
 ];
 
 /// Sizes of the published Llama models: name, parameters, embedding parameters (input and output

@@ -18,8 +18,18 @@ const CLASSES: [&[&str]; 8] = [
         "traveler", "market", "window", "pattern", "teacher", "question", "record", "journey", "lesson",
     ],
     &[
-        "measures", "follows", "explains", "carries", "repeats", "answers", "reaches", "compares", "describes", "keeps",
-        "supports", "changes",
+        "measures",
+        "follows",
+        "explains",
+        "carries",
+        "repeats",
+        "answers",
+        "reaches",
+        "compares",
+        "describes",
+        "keeps",
+        "supports",
+        "changes",
     ],
     &["near", "beyond", "without", "inside", "before", "after", "through", "along"],
     &["because", "while", "although", "whenever", "and", "so"],
@@ -96,7 +106,8 @@ const TOKEN_BYTES: usize = 4;
 impl Text for Words {
     fn tokenize(&self, prompt: &str) -> Result<Vec<u32>, EngineError> {
         let pieces = prompt.split_whitespace().flat_map(|word| word.as_bytes().chunks(TOKEN_BYTES));
-        let tokens: Vec<u32> = pieces.map(|piece| piece.iter().fold(17, |hash, byte| hash * 31 % 30_000 + u32::from(*byte))).collect();
+        let tokens: Vec<u32> =
+            pieces.map(|piece| piece.iter().fold(17, |hash, byte| hash * 31 % 30_000 + u32::from(*byte))).collect();
         // An empty prompt is one begin-of-sequence token.
         Ok(if tokens.is_empty() { vec![0] } else { tokens })
     }
