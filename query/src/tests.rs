@@ -3,5 +3,6 @@
 mod energy;
 mod reading;
 mod refusing;
+mod speed;
 mod splitting;
 mod world;

@@ -25,8 +25,10 @@ pub(crate) struct View {
     pub(crate) columns: &'static [ViewColumn],
     /// Tables whose columns it passes on under their own name.
     pub(crate) passes: &'static [&'static Table],
-    /// How far before and after the stretch asked for it must look to be right at the edges.
-    pub(crate) looks_around: Duration,
+    /// How far around the stretch asked for it must look in tables to be right at the edges.
+    pub(crate) tables: Around,
+    /// How far around it must look in other views: most of theirs have rows of the same `time`.
+    pub(crate) views: Around,
     /// Columns that mean the same in every table below, so that a filter on them may be applied there.
     pub(crate) keys: &'static [&'static str],
 }
@@ -79,9 +81,24 @@ const fn column(name: &'static str, unit: &'static str, doc: &'static str) -> Vi
     ViewColumn { name, unit, doc }
 }
 
+/// How far a view looks before and after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Around {
+    pub(crate) before: Duration,
+    pub(crate) after: Duration,
+}
+
 /// Rows stand alone: nothing before or after them matters.
-const NOTHING: Duration = Duration::ZERO;
-/// Longest silence that a window bridges, and room for the sample before the first one asked for.
-const A_FEW_MINUTES: Duration = Duration::from_secs(5 * 60);
-/// Longest call whose rows at other places are looked for.
-const A_LONG_CALL: Duration = Duration::from_secs(15 * 60);
+const NOTHING: Around = around(0, 0);
+/// A minute's window begins with the sample before it, at most two minutes earlier, and `time` names its start.
+const A_WINDOW: Around = around(3 * 60, 2 * 60);
+/// The token before, at most.
+const ONE_BEFORE: Around = around(5 * 60, 0);
+/// Where the other rows of a call may lie: a second before by another clock, or until its longest end.
+const A_LONG_CALL: Around = around(2, 15 * 60);
+/// All minutes of a request that began or ended outside.
+const A_LONG_REQUEST: Around = around(15 * 60, 15 * 60);
+
+const fn around(before_s: u64, after_s: u64) -> Around {
+    Around { before: Duration::from_secs(before_s), after: Duration::from_secs(after_s) }
+}

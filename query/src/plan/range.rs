@@ -11,6 +11,8 @@ use datafusion::{
     logical_expr::{Between, BinaryExpr, Cast, Expr, Operator, lit},
 };
 
+use crate::views::Around;
+
 /// Column by which every table of events is ordered.
 const TIME: &str = "time";
 
@@ -29,12 +31,12 @@ impl TimeRange {
         range
     }
 
-    /// The same stretch, longer by as much on each side.
-    pub(super) fn widened(self, by: Duration) -> TimeRange {
-        let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
+    /// The same stretch, begun earlier and ended later by as much.
+    pub(super) fn widened(self, by: Around) -> TimeRange {
+        let us = |by: Duration| i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
         TimeRange {
-            from_us: self.from_us.map(|from| from.saturating_sub(by)),
-            to_us: self.to_us.map(|to| to.saturating_add(by)),
+            from_us: self.from_us.map(|from| from.saturating_sub(us(by.before))),
+            to_us: self.to_us.map(|to| to.saturating_add(us(by.after))),
         }
     }
 
@@ -109,6 +111,7 @@ mod tests {
     };
 
     use super::TimeRange;
+    use crate::views::Around;
 
     fn at(us: i64) -> Expr {
         lit(ScalarValue::TimestampMicrosecond(Some(us), Some("UTC".into())))
@@ -133,7 +136,9 @@ mod tests {
 
     #[test]
     fn a_view_that_looks_around_gets_more() {
-        let range = TimeRange::of(&[col("time").gt(at(10_000_000))]).widened(Duration::from_secs(2));
-        assert_eq!(range, TimeRange { from_us: Some(8_000_000), to_us: None });
+        let by = Around { before: Duration::from_secs(2), after: Duration::from_secs(1) };
+        let range = TimeRange::of(&[col("time").between(at(10_000_000), at(20_000_000))]).widened(by);
+        assert_eq!(range, TimeRange { from_us: Some(8_000_000), to_us: Some(21_000_000) });
+        assert_eq!(TimeRange::default().widened(by), TimeRange::default());
     }
 }

@@ -11,6 +11,7 @@ use datafusion::{
         tree_node::{Transformed, TransformedResult, TreeNode},
     },
     datasource::source_as_provider,
+    execution::{SessionState, SessionStateBuilder},
     logical_expr::{
         Expr, LogicalPlan, LogicalPlanBuilder, TableProviderFilterPushDown, TableScan, TableType, utils::conjunction,
     },
@@ -44,8 +45,9 @@ impl ViewTable {
 
     fn narrowed(&self, projection: Option<&Vec<usize>>, filters: &[Expr]) -> Result<LogicalPlan> {
         let handed_down = self.handed_down(filters);
-        let range = TimeRange::of(filters).widened(self.view.looks_around);
-        let plan = narrow_tables(self.plan.clone(), range, &handed_down)?;
+        let asked = TimeRange::of(filters);
+        let ranges = Ranges { tables: asked.widened(self.view.tables), views: asked.widened(self.view.views) };
+        let plan = narrow_tables(self.plan.clone(), ranges, &handed_down)?;
         let mut builder = LogicalPlanBuilder::from(plan).alias(self.view.name)?;
         if let Some(predicate) = conjunction(filters.iter().cloned()) {
             builder = builder.filter(requalified(predicate, self.view.name)?)?;
@@ -92,7 +94,11 @@ impl TableProvider for ViewTable {
         filters: &[Expr],
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        state.create_physical_plan(&self.narrowed(projection, filters)?).await
+        let plan = self.narrowed(projection, filters)?;
+        match as_planned(state) {
+            Some(state) => state.create_physical_plan(&plan).await,
+            None => state.create_physical_plan(&plan).await,
+        }
     }
 }
 
@@ -102,20 +108,28 @@ impl fmt::Debug for ViewTable {
     }
 }
 
+/// The session without its physical optimizer; `None` where it has none. The query's own run optimizes the view's plan with all
+/// the rest, and a plan that went through it before (joins with dynamic filters, for one) is refused the second time.
+fn as_planned(state: &dyn Session) -> Option<SessionState> {
+    let state = state.as_any().downcast_ref::<SessionState>()?;
+    if state.physical_optimizers().is_empty() {
+        return None;
+    }
+    Some(SessionStateBuilder::new_from_existing(state.clone()).with_physical_optimizer_rules(vec![]).build())
+}
+
 /// Puts the stretch of time on every table of events and every view below, and the filters where the columns exist.
-fn narrow_tables(plan: LogicalPlan, range: TimeRange, filters: &[Expr]) -> Result<LogicalPlan> {
+fn narrow_tables(plan: LogicalPlan, ranges: Ranges, filters: &[Expr]) -> Result<LogicalPlan> {
     let narrowed = plan.transform_up_with_subqueries(|node| {
         let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
-        let Some(condition) = condition(scan, range, filters)? else { return Ok(Transformed::no(node)) };
+        let Some(condition) = condition(scan, ranges, filters)? else { return Ok(Transformed::no(node)) };
         Ok(Transformed::yes(LogicalPlanBuilder::from(node).filter(condition)?.build()?))
     });
     narrowed.data()
 }
 
-fn condition(scan: &TableScan, range: TimeRange, filters: &[Expr]) -> Result<Option<Expr>> {
-    if !holds_events(scan)? {
-        return Ok(None);
-    }
+fn condition(scan: &TableScan, ranges: Ranges, filters: &[Expr]) -> Result<Option<Expr>> {
+    let Some(range) = ranges.of(scan) else { return Ok(None) };
     let time = Column::new(Some(scan.table_name.clone()), "time");
     let has_all = |filter: &&Expr| {
         filter.column_refs().iter().all(|column| scan.projected_schema.has_column_with_unqualified_name(&column.name))
@@ -125,14 +139,22 @@ fn condition(scan: &TableScan, range: TimeRange, filters: &[Expr]) -> Result<Opt
     Ok(conjunction(conditions))
 }
 
-/// Whether a row's `time` is when something happened, and not from when a fact holds.
-fn holds_events(scan: &TableScan) -> Result<bool> {
-    let Ok(provider) = source_as_provider(&scan.source) else { return Ok(false) };
-    if let Some(table) = provider.downcast_ref::<LakeTable>() {
-        let table = table.snapshot().table;
-        return Ok(matches!(table.role, Role::Live | Role::Bulk) && table.column("first_seen").is_none());
+/// The stretches that a view asks of what it reads.
+#[derive(Clone, Copy)]
+struct Ranges {
+    tables: TimeRange,
+    views: TimeRange,
+}
+
+impl Ranges {
+    /// The stretch for this scan; `None` where a row's `time` is not when something happened but from when a fact holds.
+    fn of(self, scan: &TableScan) -> Option<TimeRange> {
+        let provider = source_as_provider(&scan.source).ok()?;
+        match provider.downcast_ref::<LakeTable>() {
+            Some(table) => matches!(table.snapshot().table.role, Role::Live | Role::Bulk).then_some(self.tables),
+            None => provider.is::<ViewTable>().then_some(self.views),
+        }
     }
-    Ok(provider.is::<ViewTable>())
 }
 
 fn requalified(expr: Expr, relation: impl Into<TableReference>) -> Result<Expr> {

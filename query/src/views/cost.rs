@@ -2,7 +2,7 @@
 
 use telemetry::table::TOKENS;
 
-use super::{A_FEW_MINUTES, View, ViewColumn, column};
+use super::{A_LONG_REQUEST, A_WINDOW, NOTHING, View, ViewColumn, column};
 
 const MINUTE: ViewColumn = column("time", "", "start of the minute");
 const COST: ViewColumn = column("cost_usd", "USD", "cost at list price");
@@ -47,7 +47,8 @@ pub(super) const COST_PER_REGION: View = View {
         column("oldest_price_as_of", "", "as-of date of the oldest price used"),
     ],
     passes: &[],
-    looks_around: A_FEW_MINUTES,
+    tables: A_WINDOW,
+    views: NOTHING,
     keys: &[],
 };
 
@@ -58,7 +59,8 @@ pub(super) const COST_PER_TENANT: View = View {
     sql: include_str!("cost_per_tenant.sql"),
     columns: &[MINUTE, PART, COST, DEVICE, OUTPUT, BASIS, METHOD],
     passes: &[&TOKENS],
-    looks_around: A_FEW_MINUTES,
+    tables: A_WINDOW,
+    views: NOTHING,
     keys: &[],
 };
 
@@ -82,7 +84,8 @@ pub(super) const COST_PER_MILLION_TOKENS: View = View {
         METHOD,
     ],
     passes: &[],
-    looks_around: A_FEW_MINUTES,
+    tables: A_WINDOW,
+    views: NOTHING,
     keys: &[],
 };
 
@@ -93,7 +96,8 @@ pub(super) const REQUEST_COST: View = View {
     sql: include_str!("request_cost.sql"),
     columns: &[MINUTE, DEVICE, OUTPUT, COST, BASIS, METHOD],
     passes: &[&TOKENS],
-    looks_around: A_FEW_MINUTES,
+    tables: A_WINDOW,
+    views: A_LONG_REQUEST,
     keys: &[],
 };
 
@@ -120,7 +124,8 @@ pub(super) const NODE_COST: View = View {
         column("output_tokens", "{token}", "output tokens of those calls"),
     ],
     passes: &[&telemetry::table::DEVICES],
-    looks_around: A_FEW_MINUTES,
+    tables: A_WINDOW,
+    views: NOTHING,
     keys: &["host_id"],
 };
 
@@ -131,7 +136,8 @@ pub(super) const REPLICA_COST: View = View {
     sql: include_str!("replica_cost.sql"),
     columns: &[MINUTE, PART, DEVICE, COST, PRICE, OUTPUT, INPUT, BASIS, METHOD, AS_OF, PRICE_CONFIDENCE],
     passes: &[&telemetry::table::DEVICES],
-    looks_around: A_FEW_MINUTES,
+    tables: A_WINDOW,
+    views: NOTHING,
     keys: &["host_id"],
 };
 
@@ -141,6 +147,7 @@ pub(super) const REQUEST_MINUTE_COST: View = View {
     sql: include_str!("request_minute_cost.sql"),
     columns: &[MINUTE, DEVICE, OUTPUT, COST, BASIS, METHOD],
     passes: &[&TOKENS],
-    looks_around: A_FEW_MINUTES,
+    tables: A_WINDOW,
+    views: NOTHING,
     keys: &["host_id"],
 };

@@ -2,7 +2,7 @@
 
 use telemetry::table::DEVICES;
 
-use super::{A_FEW_MINUTES, View, ViewColumn, column};
+use super::{A_WINDOW, NOTHING, View, ViewColumn, column};
 
 const MINUTE: ViewColumn = column("time", "", "start of the minute");
 const JOULES: ViewColumn = column("joules", "J", "energy of the hosts in the minute");
@@ -29,7 +29,8 @@ pub(super) const PERF_PER_WATT: View = View {
         column("power_w", "W", "mean power of those hosts"),
     ],
     passes: &[&DEVICES],
-    looks_around: A_FEW_MINUTES,
+    tables: A_WINDOW,
+    views: NOTHING,
     keys: &["host_id"],
 };
 
@@ -47,7 +48,8 @@ pub(super) const ENERGY_PER_TOKEN: View = View {
         column("joules_per_output_token", "J/{token}", "joules divided by output tokens"),
     ],
     passes: &[],
-    looks_around: A_FEW_MINUTES,
+    tables: A_WINDOW,
+    views: NOTHING,
     keys: &[],
 };
 
@@ -68,6 +70,7 @@ pub(super) const HOST_ENERGY: View = View {
         column("to_us", "us", "sample that closes the window, microseconds since 1970-01-01 UTC"),
     ],
     passes: &[&DEVICES],
-    looks_around: A_FEW_MINUTES,
+    tables: A_WINDOW,
+    views: NOTHING,
     keys: &["host_id"],
 };

@@ -2,7 +2,7 @@
 
 use telemetry::table::{REQUESTS, TOKENS};
 
-use super::{A_FEW_MINUTES, A_LONG_CALL, NOTHING, View, column};
+use super::{A_LONG_CALL, NOTHING, ONE_BEFORE, View, column};
 
 pub(super) const CALLS: View = View {
     name: "calls",
@@ -12,7 +12,8 @@ pub(super) const CALLS: View = View {
     sql: include_str!("calls.sql"),
     columns: &[],
     passes: &[&REQUESTS],
-    looks_around: A_LONG_CALL,
+    tables: A_LONG_CALL,
+    views: NOTHING,
     keys: &["trace_id"],
 };
 
@@ -25,7 +26,8 @@ pub(super) const TTFT: View = View {
     sql: include_str!("ttft.sql"),
     columns: &[],
     passes: &[&REQUESTS],
-    looks_around: NOTHING,
+    tables: NOTHING,
+    views: NOTHING,
     keys: &["trace_id"],
 };
 
@@ -36,7 +38,8 @@ pub(super) const LATENCY: View = View {
     sql: include_str!("latency.sql"),
     columns: &[],
     passes: &[&REQUESTS],
-    looks_around: NOTHING,
+    tables: NOTHING,
+    views: NOTHING,
     keys: &["trace_id"],
 };
 
@@ -47,6 +50,7 @@ pub(super) const TOKEN_GAPS: View = View {
     sql: include_str!("token_gaps.sql"),
     columns: &[column("gap_s", "s", "time since the token or chunk before it in the same choice")],
     passes: &[&TOKENS],
-    looks_around: A_FEW_MINUTES,
+    tables: ONE_BEFORE,
+    views: NOTHING,
     keys: &["trace_id", "request_span_id"],
 };

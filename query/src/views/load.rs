@@ -2,7 +2,7 @@
 
 use telemetry::table::DEVICES;
 
-use super::{A_FEW_MINUTES, View, ViewColumn, column};
+use super::{A_WINDOW, NOTHING, View, ViewColumn, column};
 
 const MINUTE: ViewColumn = column("time", "", "start of the minute");
 const WALL: ViewColumn = column("wall_us", "us", "time covered by the engine's samples in the minute");
@@ -29,7 +29,8 @@ pub(super) const UTILIZATION: View = View {
         column("method", "", "where `executing` comes from: device or engine counters"),
     ],
     passes: &[&DEVICES],
-    looks_around: A_FEW_MINUTES,
+    tables: A_WINDOW,
+    views: NOTHING,
     keys: &["host_id"],
 };
 
@@ -53,7 +54,8 @@ pub(super) const REPLICA_MINUTES: View = View {
         column("method", "", "how device time was attributed"),
     ],
     passes: &[&DEVICES],
-    looks_around: A_FEW_MINUTES,
+    tables: A_WINDOW,
+    views: NOTHING,
     keys: &["host_id", "instance"],
 };
 
@@ -72,6 +74,7 @@ pub(super) const ENGINE_MINUTES: View = View {
         PADDING,
     ],
     passes: &[&DEVICES],
-    looks_around: A_FEW_MINUTES,
+    tables: A_WINDOW,
+    views: NOTHING,
     keys: &["host_id", "instance"],
 };
