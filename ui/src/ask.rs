@@ -22,6 +22,8 @@ pub(crate) struct Asker {
 /// A question with its outcome.
 #[derive(Debug)]
 pub(crate) struct Asked {
+    /// The panel's name: its page, a dot, and what is asked.
+    pub(crate) name: &'static str,
     /// The statement, as the SQL page would run it.
     pub(crate) sql: String,
     /// Rows, or why there are none.
@@ -57,7 +59,7 @@ impl Asker {
                 Err(Failure { error, since_us })
             }
         };
-        Asked { sql, outcome }
+        Asked { name, sql, outcome }
     }
 
     /// Asks what a person typed: more time, fewer rows.

@@ -19,8 +19,9 @@ pub(crate) fn sql_link(sql: &str) -> String {
 /// A titled part of a page that renews itself. `note` says how the numbers are defined.
 pub(crate) fn panel(id: &'static str, title: &str, note: &str, asked: &[&Asked], body: AnyView) -> AnyView {
     let many = asked.len() > 1;
-    let links = asked.iter().enumerate().map(|(index, asked)| {
-        let name = if many { format!("SQL {}", index + 1) } else { "SQL".to_owned() };
+    let links = asked.iter().map(|asked| {
+        let what = asked.name.rsplit('.').next().unwrap_or(asked.name);
+        let name = if many { format!("SQL: {what}") } else { "SQL".to_owned() };
         view! { <a class="sql" href=sql_link(&asked.sql)>{name}</a> }
     });
     view! {

@@ -143,10 +143,9 @@ fn tiles(asks: &Asks) -> AnyView {
         let sql = asks.traffic.sql.clone();
         Tile { label, value: number(column), unit, note, flag: None, course, sql, failed }.view()
     };
-    let first_token = "arrival to first token with content";
     view! {
-        {traffic("TTFT p50", "ttft_p50", Unit::Seconds, first_token.to_owned(), asks.worst_over_time("ttft_p50"))}
-        {traffic("TTFT p99", "ttft_p99", Unit::Seconds, format!("{first_token}; the line is the slowest region"), asks.worst_over_time("ttft_p99"))}
+        {traffic("TTFT p50", "ttft_p50", Unit::Seconds, "arrival to first token".to_owned(), asks.worst_over_time("ttft_p50"))}
+        {traffic("TTFT p99", "ttft_p99", Unit::Seconds, "line: the slowest region".to_owned(), asks.worst_over_time("ttft_p99"))}
         {traffic("Output tokens", "output_tokens_per_s", Unit::TokensPerSecond, "mean of the range".to_owned(), asks.sum_over_time("output_tokens_per_s"))}
         {traffic("Requests", "requests_per_s", Unit::RequestsPerSecond, format!("{} failed", format::text(number("error_ratio"), Unit::Ratio)), asks.sum_over_time("requests_per_s"))}
         {asks.economy.tiles()}

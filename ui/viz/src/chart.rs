@@ -86,7 +86,7 @@ pub fn frame(chart: &LineChart) -> Frame {
     let y = Scale::linear((0.0, ticks.last().copied().unwrap_or(1.0)), (PLOT, 0.0));
     let (from, to) = (chart.span_us.0 as f64, chart.span_us.1 as f64);
     let x = Scale::linear((from, to), (0.0, WIDTH));
-    let rows = ticks.iter().filter_map(|tick| Some((y.at(*tick)?, format::text(Some(*tick), chart.unit))));
+    let rows = ticks.iter().filter_map(|tick| Some((y.at(*tick)?, format::tick(*tick, chart.unit))));
     let columns = tick::time(chart.span_us.0, chart.span_us.1, 6);
     let columns = columns.into_iter().filter_map(|(at, label)| Some((x.percent(at as f64)?, label)));
     let mut worn = Vec::new();
@@ -168,10 +168,12 @@ pub fn svg(chart: &LineChart, hover: &str) -> String {
         escape(&chart.title),
         escape(hover),
     );
+    // Labels come after the lines, so that a line never strikes one through.
+    let mut labels = String::new();
     for (y, label) in &frame.rows {
         let y = y + TOP;
         let _ = write!(out, r#"<line class="grid" x1="0" x2="100%" y1="{y:.1}" y2="{y:.1}"/>"#);
-        let _ = write!(out, r#"<text class="tick" x="0" y="{:.1}">{}</text>"#, y - 4.0, escape(label));
+        let _ = write!(labels, r#"<text class="tick" x="0" y="{:.1}">{}</text>"#, y - 4.0, escape(label));
     }
     axis(&mut out, &frame.columns, TOP + PLOT);
     open_plot(&mut out, TOP, PLOT);
@@ -184,6 +186,7 @@ pub fn svg(chart: &LineChart, hover: &str) -> String {
         }
     }
     out.push_str("</svg>");
+    out.push_str(&labels);
     if let Some((y, name)) = &frame.limit {
         let y = y + TOP;
         let _ = write!(out, r#"<line class="limit" x1="0" x2="100%" y1="{y:.1}" y2="{y:.1}"/>"#);

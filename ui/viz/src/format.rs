@@ -93,6 +93,15 @@ pub fn text(value: Option<f64>, unit: Unit) -> String {
     show(value, unit).text()
 }
 
+/// The same for the tick of an axis: zeros behind the point say nothing there.
+pub fn tick(value: f64, unit: Unit) -> String {
+    let mut shown = show(Some(value), unit);
+    if shown.number.contains('.') {
+        shown.number.truncate(shown.number.trim_end_matches('0').trim_end_matches('.').len());
+    }
+    shown.text()
+}
+
 fn seconds(value: f64) -> Shown {
     let size = value.abs();
     if size == 0.0 {
@@ -235,6 +244,15 @@ mod tests {
         check(0.5, Unit::Usd, "$0.500");
         check(1e-12, Unit::Usd, "<$0.00000001");
         check(123_456.0, Unit::Usd, "$123 456");
+    }
+
+    #[test]
+    fn ticks_are_short() {
+        for (value, expected) in
+            [(0.01, "10 ms"), (0.25, "250 ms"), (1.5, "1.5 s"), (0.0, "0 s"), (20.0, "20 s"), (0.1, "100 ms")]
+        {
+            assert_eq!(tick(value, Unit::Seconds).replace('\u{202f}', " "), expected);
+        }
     }
 
     #[test]

@@ -102,8 +102,7 @@ pub fn tokens(tokens: &[Token], width_s: f64, title: &str, hover: &str) -> Strin
     gaps(&mut out, tokens, &x);
     batches(&mut out, tokens, &x);
     let ticks = tick::offsets(width_s, 5).into_iter();
-    let columns: Vec<_> =
-        ticks.filter_map(|at| Some((x.percent(at)?, format::text(Some(at), Unit::Seconds)))).collect();
+    let columns: Vec<_> = ticks.filter_map(|at| Some((x.percent(at)?, format::tick(at, Unit::Seconds)))).collect();
     let bottom = TOP + GAPS + BETWEEN + BATCH;
     axis(&mut out, &columns, bottom);
     let _ = write!(out, r#"<line class="cross" x1="0" x2="0" y1="{TOP}" y2="{bottom}"/></svg>"#);
@@ -121,7 +120,7 @@ fn gaps(out: &mut String, tokens: &[Token], x: &Scale) {
     for gap in &ticks {
         let Some(place) = y.at(*gap).map(|place| place + TOP) else { continue };
         let _ = write!(out, r#"<line class="grid" x1="0" x2="100%" y1="{place:.1}" y2="{place:.1}"/>"#);
-        let label = format::text(Some(*gap), Unit::Seconds);
+        let label = format::tick(*gap, Unit::Seconds);
         let _ = write!(out, r#"<text class="tick" x="0" y="{:.1}">{}</text>"#, place - 4.0, escape(&label));
     }
     let _ = write!(out, r#"<line class="base" x1="0" x2="100%" y1="{0}" y2="{0}"/>"#, TOP + GAPS);

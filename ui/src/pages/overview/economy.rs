@@ -45,7 +45,7 @@ pub(super) async fn ask(app: &App, visit: &Visit, scope: &Scope, span: (i64, i64
         ask("overview.utilization", utilization_sql(&clause)),
         ask("overview.efficiency", efficiency_sql(&clause)),
         ask("overview.cost", cost_sql(&clause)),
-        ask("overview.per_million", per_million_sql(&clause)),
+        ask("overview.per million", per_million_sql(&clause)),
         ask("overview.hosts", hosts_sql(&clause)),
     );
     Asks { utilization, efficiency, cost, per_million, hosts }

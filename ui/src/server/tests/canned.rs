@@ -101,7 +101,10 @@ fn busy(sql: &str) -> (Vec<&'static str>, Vec<Vec<Value>>) {
     } else if is("FROM tokens") {
         tokens()
     } else if is("AS energy_j") {
-        (vec!["energy_j", "boundary", "method", "confidence"], vec![vec![json!(61.4), json!("node"), json!("load_curve"), json!("assumed")]])
+        (
+            vec!["energy_j", "boundary", "method", "confidence"],
+            vec![vec![json!(61.4), json!("node"), json!("load_curve"), json!("assumed")]],
+        )
     } else if is("FROM node_cost") {
         let row = |region: &str, host_type: &str, price: Value, basis: &str| {
             vec![json!(region), json!(host_type), json!(3), price, json!(basis), json!("2026-08-01")]
