@@ -30,6 +30,8 @@ pub(crate) struct Observer {
     mode: Mode,
     /// The part of a line, or of a whole answer, that has come so far.
     pending: Vec<u8>,
+    /// The frame that ends a stream has come.
+    done: bool,
     seen: Seen,
 }
 
@@ -103,6 +105,11 @@ impl Observer {
         }
     }
 
+    /// Whether the stream said that it is at its end.
+    pub(crate) fn done(&self) -> bool {
+        self.done
+    }
+
     /// What was seen, now that no more bytes come.
     pub(crate) fn finish(mut self) -> Seen {
         if self.mode == Mode::Whole
@@ -130,7 +137,10 @@ impl Observer {
     fn line(&mut self, line: &[u8], at: Duration) {
         let Some(data) = line.strip_prefix(b"data:") else { return };
         let data = data.trim_ascii();
-        if data.is_empty() || data == DONE.as_bytes() {
+        if data == DONE.as_bytes() {
+            self.done = true;
+        }
+        if data.is_empty() || self.done {
             return;
         }
         let telling = self.seen.first_content.is_none()

@@ -24,6 +24,8 @@ pub(crate) struct Ending {
     record: Option<Record>,
     arrived: Duration,
     observer: Observer,
+    /// Bytes of the answer still to come, where the node said how many there are.
+    left: Option<u64>,
 }
 
 /// An answer on its way. Dropping it, at the end or before, takes the call off the node's count and ends its record.
@@ -45,7 +47,7 @@ pub(crate) fn respond(gateway: &Arc<Gateway>, answer: Answer, ending: Option<End
     let events = kind.is_some_and(|kind| kind.starts_with("text/event-stream"));
     let mut ending = ending;
     match &mut ending {
-        Some(ending) => ending.answered(status, events),
+        Some(ending) => ending.answered(status, events, response.content_length()),
         None => count(gateway, status.as_u16(), "relayed"),
     }
     let relay = Relay {
@@ -110,7 +112,7 @@ enum Outcome {
 
 impl Ending {
     pub(crate) fn new(gateway: Arc<Gateway>, record: Record, arrived: Duration) -> Self {
-        Self { gateway, record: Some(record), arrived, observer: Observer::default() }
+        Self { gateway, record: Some(record), arrived, observer: Observer::default(), left: None }
     }
 
     /// The record, to note what is learnt on the way.
@@ -127,7 +129,8 @@ impl Ending {
         self.finish();
     }
 
-    fn answered(&mut self, status: StatusCode, events: bool) {
+    fn answered(&mut self, status: StatusCode, events: bool, length: Option<u64>) {
+        self.left = length;
         self.observer = if events { Observer::events() } else { Observer::whole() };
         self.record_mut().status = status.as_u16();
     }
@@ -135,6 +138,12 @@ impl Ending {
     fn saw(&mut self, bytes: &Bytes) {
         let since_arrival = self.gateway.clock.monotonic().saturating_sub(self.arrived);
         self.observer.see(bytes, since_arrival);
+        self.left = self.left.map(|left| left.saturating_sub(bytes.len() as u64));
+    }
+
+    /// Whether all of the answer has been relayed. The server does not ask for the end of a body whose last byte it has.
+    fn complete(&self) -> bool {
+        self.left == Some(0) || self.observer.done()
     }
 
     fn end(mut self, outcome: Outcome) {
@@ -165,7 +174,7 @@ impl Ending {
 impl Drop for Ending {
     fn drop(&mut self) {
         if self.record.is_some() {
-            self.conclude(Outcome::ClientGone);
+            self.conclude(if self.complete() { Outcome::Complete } else { Outcome::ClientGone });
             self.finish();
         }
     }

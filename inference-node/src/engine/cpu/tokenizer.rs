@@ -166,7 +166,7 @@ fn pieces(tokens: &[String], kinds: &[i64]) -> Pieces {
 }
 
 /// Byte-level BPE writes every byte as a printable letter: itself where it is one, else the next free letter from U+0100 on.
-fn byte_letters() -> HashMap<char, u8> {
+pub(super) fn byte_letters() -> HashMap<char, u8> {
     let mut letters = HashMap::new();
     let mut free = 0x100_u32;
     for byte in 0..=u8::MAX {
