@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use telemetry::contract::{AnswerColumn, SqlRequest};
 
-use crate::{error, scan::LakeTable, session::Shared};
+use crate::{error, scan::LakeTable, session::Shared, views::View};
 
 /// One query's view of the lake: its tables, pinned as they are first named.
 pub(crate) struct Scope {
@@ -35,6 +35,7 @@ pub(crate) struct Scope {
     lake: Lake,
     now_us: i64,
     pins: Mutex<BTreeMap<String, Arc<LakeTable>>>,
+    views: Mutex<BTreeMap<&'static str, Arc<view::ViewTable>>>,
 }
 
 /// A statement ready to run.
@@ -50,7 +51,7 @@ pub(crate) struct Planned {
 impl Scope {
     /// A scope in which nothing is pinned yet and `now()` is `now_us`.
     pub(crate) fn new(shared: Shared, lake: Lake, now_us: i64) -> Arc<Scope> {
-        Arc::new(Scope { shared, lake, now_us, pins: Mutex::new(BTreeMap::new()) })
+        Arc::new(Scope { shared, lake, now_us, pins: Mutex::default(), views: Mutex::default() })
     }
 
     /// Plans one read-only statement.
@@ -100,6 +101,20 @@ impl Scope {
         let opened = Arc::new(LakeTable::new(snapshot, self.shared.store().clone()));
         let mut pins = self.pins.lock();
         Ok(Some(Arc::clone(pins.entry(name.to_owned()).or_insert(opened))))
+    }
+}
+
+impl Scope {
+    /// The view, planned once in a query however many others read it.
+    async fn view(self: &Arc<Self>, view: &'static View) -> Result<Arc<view::ViewTable>> {
+        if let Some(planned) = self.views.lock().get(view.name) {
+            return Ok(Arc::clone(planned));
+        }
+        let state = self.session();
+        let plan = state.statement_to_plan(parse::statement(view.sql)?).await?;
+        let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+        let planned = Arc::new(view::ViewTable::new(view, plan));
+        Ok(Arc::clone(self.views.lock().entry(view.name).or_insert(planned)))
     }
 }
 

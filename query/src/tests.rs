@@ -3,6 +3,5 @@
 mod energy;
 mod reading;
 mod refusing;
-mod speed;
 mod splitting;
 mod world;

@@ -10,7 +10,7 @@ use datafusion::{
 };
 use telemetry::table::TABLES;
 
-use super::{Scope, parse, view::ViewTable};
+use super::{Scope, parse};
 use crate::{
     session::{CATALOG, SCHEMA},
     system, views,
@@ -73,7 +73,7 @@ impl SchemaProvider for Public {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
         if let Some(view) = views::by_name(name) {
-            return Ok(Some(self.view(view).await?));
+            return Ok(Some(self.0.view(view).await?));
         }
         if let (table, Some(_)) = parse::split_version(name)
             && views::by_name(table).is_some()
@@ -92,15 +92,6 @@ impl SchemaProvider for Public {
 
     fn table_exist(&self, name: &str) -> bool {
         table_names().iter().any(|known| known == name)
-    }
-}
-
-impl Public {
-    async fn view(&self, view: &'static views::View) -> Result<Arc<dyn TableProvider>> {
-        let state = self.0.session();
-        let plan = state.statement_to_plan(parse::statement(view.sql)?).await?;
-        let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
-        Ok(Arc::new(ViewTable::new(view, plan)))
     }
 }
 
