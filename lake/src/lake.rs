@@ -53,10 +53,15 @@ impl Lake {
     /// `Denied`, `Invalid`, `NotFound`, `Unavailable`; `Conflict` if the store ignores conditional PUTs, or a table is newer than
     /// this program.
     pub async fn open(place: &str, deps: &Deps) -> Result<Lake> {
-        let lake = Lake::start(place, deps, Access::Write).await?;
-        let checks = stream::iter(lake.shared.tables.values().map(|shelf| check(&shelf.head)));
-        checks.buffer_unordered(OPEN_AT_ONCE).try_collect::<()>().await?;
+        let lake = Lake::on(Store::open(place, Access::Write).await?, deps, Access::Write);
+        lake.check().await?;
         Ok(lake)
+    }
+
+    /// Sees to it that no table is newer than this program.
+    async fn check(&self) -> Result<()> {
+        let checks = stream::iter(self.shared.tables.values().map(|shelf| check(&shelf.head)));
+        checks.buffer_unordered(OPEN_AT_ONCE).try_collect::<()>().await
     }
 
     /// Opens a lake for reading only. Nothing is written, not even a probe.
@@ -64,11 +69,12 @@ impl Lake {
     /// # Errors
     /// `NotFound` if there is no such directory or bucket, `Denied`, `Invalid`, `Unavailable`.
     pub async fn open_read_only(place: &str, deps: &Deps) -> Result<Lake> {
-        Lake::start(place, deps, Access::Read).await
+        Ok(Lake::on(Store::open(place, Access::Read).await?, deps, Access::Read))
     }
 
-    async fn start(place: &str, deps: &Deps, access: Access) -> Result<Lake> {
-        let store = Arc::new(Store::open(place, access).await?);
+    /// A lake on an opened store. Nothing is read yet.
+    pub(crate) fn on(store: Store, deps: &Deps, access: Access) -> Lake {
+        let store = Arc::new(store);
         let shelf = |table: &'static Table| {
             let log = Arc::new(DeltaLog::new(table, Arc::clone(&store)));
             let head = Arc::new(Head::new(table, log, Arc::clone(&deps.clock)));
@@ -85,7 +91,7 @@ impl Lake {
                 () = stop.cancelled() => (),
             }
         });
-        Ok(Lake { shared })
+        Lake { shared }
     }
 
     /// The lake's store; paths are relative to the lake, as in [`File::path`].
@@ -242,5 +248,9 @@ async fn refresh_until_dropped(shared: Weak<Shared>) {
     }
 }
 
+#[cfg(test)]
+mod fault_tests;
+#[cfg(test)]
+mod s3_tests;
 #[cfg(test)]
 mod tests;

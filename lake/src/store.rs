@@ -46,7 +46,7 @@ impl Store {
     /// `Invalid` for an unknown kind of place, `NotFound`, `Denied`, `Unavailable`; `Conflict` if the store ignores conditions.
     pub(crate) async fn open(place: &str, access: Access) -> Result<Store> {
         let store = match place.split_once("://") {
-            Some(("s3" | "s3a", _)) => s3(place)?,
+            Some(("s3" | "s3a", _)) => s3(place, AmazonS3Builder::from_env())?,
             Some(("file", _)) => {
                 let not_local = || Error::invalid(format!("`{place}` is no local directory"));
                 let url = Url::parse(place).map_err(|e| not_local().with_source(e))?;
@@ -58,11 +58,16 @@ impl Store {
             }
             None => directory(FilePath::new(place), access)?,
         };
+        store.ready(access).await
+    }
+
+    /// The store, once it has shown that it can do what `access` asks of it.
+    pub(crate) async fn ready(self, access: Access) -> Result<Store> {
         match access {
-            Access::Write => store.probe().await?,
-            Access::Read => store.reachable().await?,
+            Access::Write => self.probe().await?,
+            Access::Read => self.reachable().await?,
         }
-        Ok(store)
+        Ok(self)
     }
 
     /// Where a table lies, with a slash at its end.
@@ -169,15 +174,19 @@ fn unusable(action: String, error: std::io::Error) -> Error {
     failed.with_source(error)
 }
 
-fn s3(place: &str) -> Result<Store> {
+/// A bucket, or a prefix in it. `builder` holds credentials, endpoint and region.
+pub(crate) fn s3(place: &str, builder: AmazonS3Builder) -> Result<Store> {
     let wrong = || Error::invalid(format!("`{place}` is no S3 location")).with_hint("write s3://bucket/prefix");
     let mut url = Url::parse(place).map_err(|e| wrong().with_source(e))?;
     let bucket = url.host_str().filter(|bucket| !bucket.is_empty()).ok_or_else(wrong)?.to_owned();
     let prefix = Path::from_url_path(url.path()).map_err(|e| wrong().with_source(e))?;
     url.set_path(&if prefix.as_ref().is_empty() { "/".to_owned() } else { format!("/{prefix}/") });
     let retry = RetryConfig { backoff: BackoffConfig::default(), max_retries: 10, retry_timeout: RETRY_TIMEOUT };
-    let builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry);
-    let store = builder.build().map_err(|e| failure(format!("configure S3 for {place}"), e))?;
+    let store = builder
+        .with_bucket_name(bucket)
+        .with_retry(retry)
+        .build()
+        .map_err(|e| failure(format!("configure S3 for {place}"), e))?;
     let root: Arc<dyn ObjectStore> = Arc::new(store);
     let lake: Arc<dyn ObjectStore> = match prefix.as_ref() {
         "" => Arc::clone(&root),

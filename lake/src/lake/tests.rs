@@ -8,9 +8,9 @@ use telemetry::table::{LOGS, TOKENS};
 use super::Lake;
 use crate::Entry;
 
-const DATE: &str = "2026-11-29";
+pub(super) const DATE: &str = "2026-11-29";
 
-fn rows() -> RecordBatch {
+pub(super) fn rows() -> RecordBatch {
     let time = Field::new("time", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), false);
     let times = TimestampMicrosecondArray::from(vec![1_795_910_400_000_000]).with_timezone("UTC");
     RecordBatch::try_new(Arc::new(Schema::new(vec![time])), vec![Arc::new(times)]).expect("a batch")

@@ -1,0 +1,154 @@
+//! Stores that fail in the ways that lose or double data elsewhere.
+
+use std::fmt::{self, Display};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMode,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+use service::{Deps, Kind};
+use telemetry::table::TOKENS;
+use url::Url;
+
+use super::tests::{DATE, rows};
+use super::{Access, Lake, Store};
+use crate::{Entry, Outcome};
+
+/// A store in memory whose PUTs of log entries can be made to fail, before or after they are applied.
+#[derive(Debug, Default)]
+struct Faulty {
+    inner: InMemory,
+    /// PUTs still to be refused without effect.
+    refuse: AtomicU32,
+    /// PUTs still to be applied and then answered with an error.
+    lose_answer: AtomicU32,
+    /// Whether conditions of PUTs are ignored.
+    careless: bool,
+}
+
+impl Display for Faulty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Faulty")
+    }
+}
+
+fn fault() -> Error {
+    Error::Generic { store: "faulty", source: "500 internal server error".into() }
+}
+
+fn due(counter: &AtomicU32) -> bool {
+    counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+}
+
+#[async_trait]
+impl ObjectStore for Faulty {
+    async fn put_opts(&self, location: &Path, payload: PutPayload, mut opts: PutOptions) -> Result<PutResult> {
+        if self.careless {
+            opts.mode = PutMode::Overwrite;
+        }
+        let entry = location.as_ref().contains("_delta_log");
+        if entry && due(&self.refuse) {
+            return Err(fault());
+        }
+        let answer = self.inner.put_opts(location, payload, opts).await?;
+        if entry && due(&self.lose_answer) { Err(fault()) } else { Ok(answer) }
+    }
+
+    async fn put_multipart_opts(&self, location: &Path, opts: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+        self.inner.put_multipart_opts(location, opts).await
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        self.inner.get_opts(location, options).await
+    }
+
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        self.inner.delete_stream(locations)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.inner.list(prefix)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.inner.copy_opts(from, to, options).await
+    }
+}
+
+fn store(faulty: &Arc<Faulty>) -> Store {
+    let root: Arc<dyn ObjectStore> = Arc::clone(faulty) as Arc<dyn ObjectStore>;
+    Store { lake: Arc::clone(&root), root, url: Url::parse("memory:///").expect("a URL") }
+}
+
+fn lake(faulty: &Arc<Faulty>) -> Lake {
+    Lake::on(store(faulty), &Deps::system(), Access::Write)
+}
+
+async fn entry(lake: &Lake, from: u64) -> Entry {
+    let name = format!("j-{from}-{}.parquet", uuid::Uuid::new_v4().simple());
+    let add = lake.write(&TOKENS, DATE, &name, &[rows()]).await.expect("written");
+    Entry { journal: "j".to_owned(), table: "tokens", from, to: from + 1, adds: vec![add] }
+}
+
+async fn rows_in(faulty: &Arc<Faulty>) -> Option<u64> {
+    lake(faulty).snapshot("tokens", None).await.expect("readable").rows()
+}
+
+#[tokio::test]
+async fn a_commit_that_was_applied_and_answered_with_an_error_is_ours() {
+    let faulty = Arc::new(Faulty::default());
+    let lake = lake(&faulty);
+    for frame in 0..2 {
+        faulty.lose_answer.store(1, Ordering::SeqCst);
+        let version = i64::try_from(frame).expect("small");
+        let outcome = lake.commit(entry(&lake, frame).await).await.expect("committed");
+        assert_eq!(outcome, Outcome::Committed { version });
+    }
+    assert_eq!(rows_in(&faulty).await, Some(2));
+}
+
+#[tokio::test]
+async fn a_store_that_recovers_in_time_is_not_noticed() {
+    let faulty = Arc::new(Faulty::default());
+    faulty.refuse.store(2, Ordering::SeqCst);
+    let lake = lake(&faulty);
+    let outcome = lake.commit(entry(&lake, 0).await).await.expect("committed");
+    assert_eq!(outcome, Outcome::Committed { version: 0 });
+    assert_eq!(rows_in(&faulty).await, Some(1));
+}
+
+#[tokio::test]
+async fn after_an_outage_the_same_frames_with_other_files_are_counted_once() {
+    let faulty = Arc::new(Faulty::default());
+    let first = lake(&faulty);
+    faulty.refuse.store(u32::MAX, Ordering::SeqCst);
+    let error = first.commit(entry(&first, 0).await).await.expect_err("an outage");
+    assert!(matches!(error.kind(), Kind::Unavailable { .. }), "{error}");
+    faulty.refuse.store(0, Ordering::SeqCst);
+    // The frames are committed by another process, as after a fail-over, then offered again by the first.
+    let second = lake(&faulty);
+    second.commit(entry(&second, 0).await).await.expect("committed");
+    let outcome = first.commit(entry(&first, 0).await).await.expect("answered");
+    assert_eq!(outcome, Outcome::Through(1));
+    assert_eq!(rows_in(&faulty).await, Some(1));
+}
+
+#[tokio::test]
+async fn a_store_that_ignores_conditions_is_refused_at_opening() {
+    let faulty = Arc::new(Faulty { careless: true, ..Faulty::default() });
+    let error = store(&faulty).ready(Access::Write).await.err().expect("a careless store");
+    assert_eq!(error.kind(), Kind::Conflict);
+    assert!(error.hint().is_some_and(|hint| hint.contains("If-None-Match")), "{error:?}");
+    assert!(store(&faulty).ready(Access::Read).await.is_ok(), "readers do not mind");
+    assert!(store(&Arc::default()).ready(Access::Write).await.is_ok());
+}
