@@ -19,14 +19,18 @@ const FOREVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000,
 #[derive(Clone, Debug)]
 pub(crate) struct Bundle {
     dir: PathBuf,
-    entry: String,
+    manifest: Manifest,
 }
 
 /// What the build writes beside the files.
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 struct Manifest {
     /// Script that a page loads.
     entry: String,
+    /// Script that the entry imports.
+    glue: String,
+    /// WebAssembly that the glue starts.
+    module: String,
     /// Functions that the module exports, the islands' among them.
     exports: Vec<String>,
 }
@@ -42,15 +46,21 @@ impl Bundle {
         if let Some(missing) = islands.iter().find(|island| !manifest.exports.contains(island)) {
             return Err(format!("{} was built from other sources: it has no island {missing}", dir.display()));
         }
-        if !dir.join(&manifest.entry).is_file() {
-            return Err(format!("{} is missing from {}", manifest.entry, dir.display()));
+        let files = [&manifest.entry, &manifest.glue, &manifest.module];
+        if let Some(missing) = files.into_iter().find(|file| !dir.join(file).is_file()) {
+            return Err(format!("{missing} is missing from {}", dir.display()));
         }
-        Ok(Self { dir: dir.to_owned(), entry: manifest.entry })
+        Ok(Self { dir: dir.to_owned(), manifest })
     }
 
-    /// URL of the script that starts the islands.
-    pub(crate) fn script(&self) -> String {
-        format!("/assets/web/{}", self.entry)
+    /// The tags that start the islands. What the script will ask for next is announced, so that it comes at once.
+    pub(crate) fn tags(&self) -> String {
+        let Manifest { entry, glue, module, .. } = &self.manifest;
+        format!(
+            "<link rel=\"modulepreload\" href=\"/assets/web/{glue}\">\
+             <link rel=\"preload\" as=\"fetch\" type=\"application/wasm\" crossorigin href=\"/assets/web/{module}\">\
+             <script type=\"module\" src=\"/assets/web/{entry}\"></script>"
+        )
     }
 }
 
@@ -105,8 +115,11 @@ mod tests {
     fn a_bundle_of_other_sources_is_refused() {
         let dir = std::env::temp_dir().join(format!("tokenwatt-bundle-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        std::fs::write(dir.join("start.js"), "").unwrap();
-        std::fs::write(dir.join("manifest.json"), r#"{"entry":"start.js","exports":["hydrate","Live_1"]}"#).unwrap();
+        for file in ["start.js", "ui.js", "ui.wasm"] {
+            std::fs::write(dir.join(file), "").unwrap();
+        }
+        let manifest = r#"{"entry":"start.js","glue":"ui.js","module":"ui.wasm","exports":["hydrate","Live_1"]}"#;
+        std::fs::write(dir.join("manifest.json"), manifest).unwrap();
         assert!(Bundle::open(&dir, &["Live_1".into()]).is_ok());
         assert!(Bundle::open(&dir, &["Live_2".into()]).unwrap_err().contains("Live_2"));
         std::fs::remove_file(dir.join("start.js")).unwrap();

@@ -113,9 +113,8 @@ fn head(app: &App, visit: &Visit, sheet: &Sheet) -> String {
     let reload = (sheet.renews && sheet.scope.live && sheet.scope.follows_now()).then(|| {
         let meta = format!("<meta http-equiv=\"refresh\" content=\"{RELOAD_S}\">");
         // With islands on the page only a browser without scripts needs to load it again.
-        if app.script.is_some() { format!("<noscript>{meta}</noscript>") } else { meta }
+        if app.scripts.is_some() { format!("<noscript>{meta}</noscript>") } else { meta }
     });
-    let scripts = app.script.as_ref().map(|url| format!("<script type=\"module\" src=\"{url}\"></script>"));
     format!(
         "<head><meta charset=\"utf-8\"><title>{} · Tokenwatt</title>\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
@@ -129,7 +128,7 @@ fn head(app: &App, visit: &Visit, sheet: &Sheet) -> String {
         assets::icon_url(),
         assets::style_url(),
         reload.unwrap_or_default(),
-        scripts.unwrap_or_default(),
+        app.scripts.as_deref().unwrap_or_default(),
     )
 }
 

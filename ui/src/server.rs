@@ -56,7 +56,8 @@ impl Default for Options {
 pub(crate) struct App {
     pub(crate) asker: Asker,
     pub(crate) options: Arc<Options>,
-    pub(crate) script: Option<Arc<str>>,
+    /// Tags that start the islands, if there is a bundle.
+    pub(crate) scripts: Option<Arc<str>>,
 }
 
 /// What one request brings along.
@@ -86,7 +87,7 @@ pub fn router(api: Arc<dyn QueryApi>, options: Options) -> Router {
     });
     let app = App {
         asker: Asker::new(api, options.panel_deadline),
-        script: bundle.as_ref().map(|bundle| bundle.script().into()),
+        scripts: bundle.as_ref().map(|bundle| bundle.tags().into()),
         options: Arc::new(options),
     };
     Router::new()

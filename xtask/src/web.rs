@@ -98,7 +98,8 @@ fn assemble(wasm: &Path, dir: &Path) -> Result<()> {
         fs::remove_dir_all(&part).with_context(|| format!("remove {}", part.display()))?;
     }
     let mut bindgen = Bindgen::new();
-    bindgen.input_path(wasm).out_name("ui").web(true)?.typescript(false).remove_producers_section(true);
+    bindgen.input_path(wasm).out_name("ui").web(true)?.typescript(false);
+    bindgen.remove_name_section(true).remove_producers_section(true);
     bindgen.generate(&part).with_context(|| format!("bind {}", wasm.display()))?;
 
     let module = rename_by_content(&part, "ui_bg.wasm", "wasm")?;
