@@ -22,7 +22,7 @@ use telemetry::step::{StepModel, StepParts, StepShape, bucket};
 use super::{
     Devices, Engine, EngineDescription, EngineError, NewToken, SeqId, SequenceInput, StepResult, StepTime, Text,
 };
-use crate::schedule::{Phase, StepPlan};
+use crate::schedule::{Phase, StepKind, StepPlan, Work};
 
 /// Settings of the `sim` engine.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -144,18 +144,18 @@ impl Sim {
         })
     }
 
-    /// Prompt tokens are padded to their bucket in a step of their own and exact in a mixed one.
+    /// A prompt alone in its step is padded to its bucket, where there are buckets; in a mixed step
+    /// nothing is padded.
     fn shape(plan: &StepPlan) -> StepShape {
-        let prefill: Vec<u32> =
-            plan.work.iter().filter(|work| work.phase == Phase::Prefill).map(|work| work.tokens).collect();
+        let prefill: Vec<&Work> = plan.work.iter().filter(|work| work.phase == Phase::Prefill).collect();
         let decoders = u32::try_from(plan.work.len() - prefill.len()).unwrap_or(u32::MAX);
-        if decoders == 0 && prefill.len() == 1 {
-            return StepShape { prefill_tokens: plan.bucket, decode_slots: 0, context: 0 };
-        }
         StepShape {
-            prefill_tokens: prefill.iter().sum(),
-            decode_slots: if decoders == 0 { 0 } else { decoders.max(plan.compiled) },
-            context: bucket(plan.bucket, u32::MAX),
+            prefill_tokens: match (prefill.as_slice(), decoders) {
+                ([only], 0) => plan.bucket - only.start,
+                (all, _) => all.iter().map(|work| work.tokens).sum(),
+            },
+            decode_slots: if plan.kind == StepKind::Decode { plan.compiled } else { decoders },
+            context: if decoders == 0 { 0 } else { bucket(plan.bucket, u32::MAX) },
         }
     }
 

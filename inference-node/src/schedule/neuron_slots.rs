@@ -12,10 +12,11 @@ use super::{Scheduler, StepKind, StepPlan};
 impl Scheduler {
     pub(super) fn plan_neuron_slots(&mut self) -> Option<StepPlan> {
         let decoders_wait = self.prefills_in_a_row >= self.slots && !self.running.is_empty();
-        if !decoders_wait && !self.waiting.is_empty() {
-            if let Some(slot) = self.take_slot() {
-                return self.prefill(slot);
-            }
+        if !decoders_wait
+            && !self.waiting.is_empty()
+            && let Some(slot) = self.take_slot()
+        {
+            return self.prefill(slot);
         }
         self.decode()
     }

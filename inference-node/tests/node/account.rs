@@ -93,9 +93,8 @@ fn windows_add_up(received: &Received) -> usize {
 }
 
 /// Calls of many sizes side by side: everything adds up, across samples and up to the last one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn device_time_adds_up() {
-    let world = World::start(|config| config.engine.sim.slots = 4).await;
+async fn many_calls_add_up(change: impl FnOnce(&mut inference_node::Config)) -> Received {
+    let world = World::start(change).await;
     let calls = (0..24u64).map(|seed| {
         let mut body = World::chat_body(3 + (seed % 40) as u32, seed % 2 == 0);
         body["seed"] = json!(seed);
@@ -115,7 +114,34 @@ async fn device_time_adds_up() {
     let busy = received.points("tokenwatt.engine.busy_us").last().unwrap().1;
     let given: u64 = tokens.iter().map(|token| number(token, "tokenwatt.token.device_us")).sum();
     assert_eq!(given as f64, busy);
+    received
+}
+
+/// Compiled slots: empty ones are padding.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn device_time_of_slots_adds_up() {
+    let received = many_calls_add_up(|config| config.engine.sim.slots = 4).await;
     assert!(received.points("tokenwatt.engine.padding_us").last().unwrap().1 > 0.0);
+}
+
+/// A token budget with prompts in chunks and too few blocks: no padding, and what was computed
+/// twice is paid for by whom it was computed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn device_time_of_chunks_adds_up() {
+    let received = many_calls_add_up(|config| {
+        config.schedule.policy = inference_node::schedule::Policy::TokenBudget;
+        config.schedule.step_tokens_max = 256;
+        config.schedule.blocks = 96;
+        config.engine.sim.max_len = 1_024;
+    })
+    .await;
+    assert_eq!(received.points("tokenwatt.engine.padding_us").last().unwrap().1, 0.0);
+    let stalls = received.named("token").iter().filter(|token| stall(token) == "preempted").count();
+    assert!(stalls > 0, "no sequence was preempted");
+}
+
+fn stall(token: &Span) -> String {
+    attributes(&token.attributes)["tokenwatt.token.stall"].clone()
 }
 
 /// The time of a call that was cut off is in the busy time and in its totals, though it has fewer tokens.

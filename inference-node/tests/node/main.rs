@@ -1,5 +1,7 @@
 //! A whole node over real sockets: an HTTP client in front, an OTLP/gRPC receiver behind.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where something is missing")]
+
 mod account;
 mod api;
 mod drain;

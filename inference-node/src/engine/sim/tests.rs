@@ -1,6 +1,6 @@
 use super::*;
 use crate::engine::Sampling;
-use crate::schedule::{self, Policy, Scheduler, StepKind};
+use crate::schedule::{self, Policy, Scheduler};
 
 fn sampling(seed: u64, ignore_eos: bool) -> Sampling {
     Sampling { temperature: 1.0, top_p: 1.0, top_k: 0, seed, ignore_eos }
@@ -50,7 +50,11 @@ fn memory_is_plausible() {
 }
 
 fn steps(engine: &mut Sim, count: usize) -> Vec<(StepPlan, StepResult)> {
-    let mut scheduler = Scheduler::new(schedule::Config { policy: Policy::NeuronSlots, ..Default::default() }, 8, 4096);
+    scheduled(engine, schedule::Config { policy: Policy::NeuronSlots, ..Default::default() }, count)
+}
+
+fn scheduled(engine: &mut Sim, config: schedule::Config, count: usize) -> Vec<(StepPlan, StepResult)> {
+    let mut scheduler = Scheduler::new(config, 8, 4096);
     for (id, prompt) in [(1, 100), (2, 1000)] {
         engine.open(SeqId(id), input(prompt, id)).unwrap();
         scheduler.offer(SeqId(id), prompt as u32, 64).unwrap();
@@ -129,4 +133,17 @@ fn text_reads_like_text() {
 fn tokens_of_a_prompt() {
     assert_eq!(text::Words.tokenize("").unwrap().len(), 1);
     assert_eq!(text::Words.tokenize("hello big world").unwrap().len(), 5);
+}
+
+/// Where nothing is compiled there is no padding, and a prompt in chunks costs its tokens once.
+#[test]
+fn token_budget_has_no_padding() {
+    let config = schedule::Config { policy: Policy::TokenBudget, step_tokens_max: 400, ..Default::default() };
+    let run = scheduled(&mut sim(|_| {}), config, 8);
+    assert!(run.iter().any(|(plan, _)| plan.kind == StepKind::Mixed));
+    assert!(run.iter().all(|(_, result)| result.padding_weight == 0));
+    for (plan, _) in &run {
+        let tokens = plan.work.iter().filter(|work| work.phase == Phase::Prefill).map(|work| work.tokens).sum::<u32>();
+        assert_eq!(Sim::shape(plan).prefill_tokens, tokens);
+    }
 }
