@@ -1,0 +1,9 @@
+//! Rows gathered from journal frames until a buffer closes.
+
+pub mod nodes;
+pub mod rows;
+pub mod tables;
+
+mod gather;
+
+pub use gather::{Frame, Gather, Limits};

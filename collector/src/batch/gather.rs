@@ -1,0 +1,122 @@
+//! Frames in, closed buffers out: the one place where rows are gathered, in the order of the journal.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use service::error::Result;
+use telemetry::table::{self, Table};
+
+use super::tables::{Closed, Tables};
+use crate::counters::Counters;
+use crate::normalize::{Body, Normalizer};
+use crate::progress::Progress;
+use crate::receive::admit::Permit;
+use crate::signal::Signal;
+
+/// A durable body on its way into rows.
+#[derive(Debug)]
+pub struct Frame {
+    /// Its number in the journal.
+    pub number: u64,
+    /// What it carries.
+    pub signal: Signal,
+    /// When it was received, microseconds since 1970-01-01 UTC.
+    pub received_us: i64,
+    /// Whether some of its items were rejected.
+    pub faulty: bool,
+    /// Its bytes, inflated, in the protobuf encoding.
+    pub body: Bytes,
+    /// The memory it takes; free once its rows are in the buffers.
+    pub permit: Option<Permit>,
+}
+
+/// When buffers close.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Age at which requests, tokens and devices close.
+    pub live_after: Duration,
+    /// Age at which all other tables close.
+    pub bulk_after: Duration,
+    /// Memory at which any table closes.
+    pub bytes: usize,
+}
+
+/// Turns frames into rows and closes buffers.
+pub struct Gather {
+    normalizer: Normalizer,
+    tables: Tables,
+    limits: Limits,
+    progress: Arc<Progress>,
+    counters: Counters,
+    last: u64,
+}
+
+impl Gather {
+    /// Nothing gathered yet; `tables` know how far each is committed.
+    pub fn new(
+        normalizer: Normalizer,
+        tables: Tables,
+        limits: Limits,
+        progress: Arc<Progress>,
+        counters: Counters,
+    ) -> Self {
+        Self { normalizer, tables, limits, progress, counters, last: 0 }
+    }
+
+    /// Appends the rows of a frame.
+    pub fn take(&mut self, frame: Frame, now: Duration) {
+        self.last = frame.number;
+        self.tables.enter(frame.number, frame.received_us);
+        let body = Body {
+            signal: frame.signal,
+            received_us: frame.received_us,
+            faulty: frame.faulty,
+            bytes: &frame.body,
+        };
+        if let Err(error) = self.normalizer.body(body, &mut self.tables) {
+            // What was checked before it was journalled reads; a frame that does not is a fault of ours, and is named.
+            self.counters.dropped_frames.inc();
+            tracing::error!(frame = frame.number, %error, "a journal frame could not be turned into rows");
+        }
+        self.tables.leave(now);
+        let open = self.tables.buffers().into_iter().filter_map(|buffer| Some((buffer.table().name, buffer.origin()?)));
+        self.progress.gathered(frame.number, open);
+        drop(frame.permit);
+    }
+
+    /// Closes the buffers that are due, or all.
+    ///
+    /// # Errors
+    /// `Internal` if rows do not fit their own schema.
+    pub fn close(&mut self, now: Duration, all: bool) -> Result<Vec<Closed>> {
+        let limits = self.limits;
+        let mut closed = Vec::new();
+        for place in 0..self.tables.buffers().len() {
+            let due = self.tables.buffers().get(place).is_some_and(|buffer| {
+                let age = buffer.opened().map(|opened| now.saturating_sub(opened)).unwrap_or_default();
+                !buffer.is_empty() && (all || age >= limits.age(buffer.table()) || buffer.bytes() >= limits.bytes)
+            });
+            if !due {
+                continue;
+            }
+            if self.tables.buffers().get(place).is_some_and(|buffer| *buffer.table() == table::NODES) {
+                self.normalizer.write_nodes(&mut self.tables);
+            }
+            let last = self.last;
+            if let Some(buffer) = self.tables.buffers_mut().into_iter().nth(place) {
+                closed.extend(buffer.close(last)?);
+            }
+        }
+        for closed in &closed {
+            self.progress.closed(closed.table.name, closed.origin);
+        }
+        Ok(closed)
+    }
+}
+
+impl Limits {
+    fn age(&self, table: &Table) -> Duration {
+        if [&table::REQUESTS, &table::TOKENS, &table::DEVICES].contains(&table) { self.live_after } else { self.bulk_after }
+    }
+}

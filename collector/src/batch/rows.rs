@@ -1,0 +1,317 @@
+//! Rows of one table on their way to Parquet: Arrow builders that fill up column by column.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayBuilder, ArrayRef, BooleanBuilder, Decimal128Builder, Float64Builder, Int64Builder, ListBuilder, MapBuilder,
+    MapFieldNames, RecordBatch, StringBuilder, TimestampMicrosecondBuilder,
+};
+use arrow::datatypes::{DataType, Field, SchemaRef};
+use service::error::{Error, Result};
+use telemetry::table::{Kind, Table};
+
+/// Rows of one table and one date.
+///
+/// A row is written by setting some of its columns and then calling [`Rows::end`]; a column that was not set is NULL. Such
+/// gaps cost nothing per row: a column catches up when it is next set.
+pub struct Rows {
+    schema: SchemaRef,
+    columns: Vec<Column>,
+    rows: usize,
+    bytes: usize,
+}
+
+enum Column {
+    Text(StringBuilder),
+    Int(Int64Builder),
+    Double(Float64Builder),
+    Bool(BooleanBuilder),
+    Time(TimestampMicrosecondBuilder),
+    Money(Decimal128Builder),
+    Map(Box<MapBuilder<StringBuilder, StringBuilder>>),
+    IntList(Box<ListBuilder<Int64Builder>>),
+    DoubleList(Box<ListBuilder<Float64Builder>>),
+}
+
+impl Rows {
+    /// No rows of `table` yet.
+    pub fn new(table: &'static Table) -> Self {
+        let columns = table.columns().map(|column| Column::new(column.kind)).collect();
+        Self { schema: table.schema(), columns, rows: 0, bytes: 0 }
+    }
+
+    /// Rows ended so far.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Roughly the memory that the rows take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Ends the row whose columns were set since the last call.
+    pub fn end(&mut self) {
+        self.rows += 1;
+        self.bytes += ROW_BYTES;
+    }
+
+    /// Sets a text column.
+    #[inline]
+    pub fn text(&mut self, column: usize, value: &str) {
+        let row = self.rows;
+        if let Some(Column::Text(builder)) = self.columns.get_mut(column) {
+            let gap = row - builder.len();
+            if gap > 0 {
+                builder.append_nulls(gap);
+            }
+            builder.append_value(value);
+            self.bytes += value.len();
+        }
+    }
+
+    /// Sets a text column if there is a value.
+    #[inline]
+    pub fn text_opt(&mut self, column: usize, value: Option<&str>) {
+        if let Some(value) = value {
+            self.text(column, value);
+        }
+    }
+
+    /// Sets a text column unless the text is empty.
+    pub fn text_some(&mut self, column: usize, value: &str) {
+        if !value.is_empty() {
+            self.text(column, value);
+        }
+    }
+
+    /// Sets a column of whole numbers.
+    #[inline]
+    pub fn int(&mut self, column: usize, value: i64) {
+        let row = self.rows;
+        if let Some(Column::Int(builder)) = self.columns.get_mut(column) {
+            let gap = row - builder.len();
+            if gap > 0 {
+                builder.append_nulls(gap);
+            }
+            builder.append_value(value);
+        }
+    }
+
+    /// Sets a column of whole numbers if there is a value.
+    #[inline]
+    pub fn int_opt(&mut self, column: usize, value: Option<i64>) {
+        if let Some(value) = value {
+            self.int(column, value);
+        }
+    }
+
+    /// Sets a column of numbers.
+    pub fn double(&mut self, column: usize, value: f64) {
+        let row = self.rows;
+        if let Some(Column::Double(builder)) = self.columns.get_mut(column) {
+            builder.append_nulls(row - builder.len());
+            builder.append_value(value);
+        }
+    }
+
+    /// Sets a column of numbers if there is a value.
+    pub fn double_opt(&mut self, column: usize, value: Option<f64>) {
+        if let Some(value) = value {
+            self.double(column, value);
+        }
+    }
+
+    /// Sets a column of truth values.
+    pub fn flag(&mut self, column: usize, value: bool) {
+        let row = self.rows;
+        if let Some(Column::Bool(builder)) = self.columns.get_mut(column) {
+            builder.append_nulls(row - builder.len());
+            builder.append_value(value);
+        }
+    }
+
+    /// Sets a column of times, microseconds since 1970-01-01 UTC.
+    #[inline]
+    pub fn time(&mut self, column: usize, us: i64) {
+        let row = self.rows;
+        if let Some(Column::Time(builder)) = self.columns.get_mut(column) {
+            let gap = row - builder.len();
+            if gap > 0 {
+                builder.append_nulls(gap);
+            }
+            builder.append_value(us);
+        }
+    }
+
+    /// Sets a map column; a key that comes twice keeps its last value, since readers refuse maps with equal keys.
+    pub fn map<'k, V: AsRef<str>>(&mut self, column: usize, entries: impl IntoIterator<Item = (&'k str, V)>) {
+        let row = self.rows;
+        let Some(Column::Map(builder)) = self.columns.get_mut(column) else { return };
+        let gap = row - builder.len();
+        // Appending to a map fails only if keys and values differ in number, and here they come in pairs.
+        let _ = builder.append_nulls(gap);
+        for (key, value) in unique(entries) {
+            let value = value.as_ref();
+            builder.keys().append_value(key);
+            builder.values().append_value(value);
+            self.bytes += key.len() + value.len() + 8;
+        }
+        let _ = builder.append(true);
+    }
+
+    /// Sets a column of lists of whole numbers.
+    pub fn ints(&mut self, column: usize, values: impl IntoIterator<Item = i64>) {
+        let row = self.rows;
+        if let Some(Column::IntList(builder)) = self.columns.get_mut(column) {
+            builder.append_nulls(row - builder.len());
+            for value in values {
+                builder.values().append_value(value);
+                self.bytes += 8;
+            }
+            builder.append(true);
+        }
+    }
+
+    /// Sets a column of lists of numbers.
+    pub fn doubles(&mut self, column: usize, values: impl IntoIterator<Item = f64>) {
+        let row = self.rows;
+        if let Some(Column::DoubleList(builder)) = self.columns.get_mut(column) {
+            builder.append_nulls(row - builder.len());
+            for value in values {
+                builder.values().append_value(value);
+                self.bytes += 8;
+            }
+            builder.append(true);
+        }
+    }
+
+    /// All rows as one batch.
+    pub fn finish(mut self) -> Result<RecordBatch> {
+        let rows = self.rows;
+        let columns: Vec<ArrayRef> = self.columns.iter_mut().map(|column| column.finish(rows)).collect();
+        RecordBatch::try_new(self.schema, columns)
+            .map_err(|error| Error::internal("build a batch of rows").with_source(error))
+    }
+}
+
+/// Offsets, validity and numbers of a row, beside its text.
+const ROW_BYTES: usize = 128;
+
+/// Entries whose keys are all different; the last of equal keys stays. Few emitters repeat a key, and few send many keys.
+fn unique<'k, V>(entries: impl IntoIterator<Item = (&'k str, V)>) -> Vec<(&'k str, V)> {
+    let mut kept: Vec<(&str, V)> = Vec::new();
+    let mut places = std::collections::HashMap::new();
+    for (key, value) in entries {
+        match places.get(key) {
+            Some(place) => {
+                if let Some(slot) = kept.get_mut::<usize>(*place) {
+                    slot.1 = value;
+                }
+            }
+            None => {
+                places.insert(key, kept.len());
+                kept.push((key, value));
+            }
+        }
+    }
+    kept
+}
+
+impl Column {
+    fn new(kind: Kind) -> Self {
+        match kind {
+            Kind::Text => Column::Text(StringBuilder::new()),
+            Kind::Int => Column::Int(Int64Builder::new()),
+            Kind::Double => Column::Double(Float64Builder::new()),
+            Kind::Bool => Column::Bool(BooleanBuilder::new()),
+            Kind::Time => Column::Time(TimestampMicrosecondBuilder::new().with_timezone("UTC")),
+            Kind::Money => Column::Money(Decimal128Builder::new().with_data_type(kind.arrow())),
+            Kind::Map => {
+                let names = MapFieldNames { entry: "key_value".into(), key: "key".into(), value: "value".into() };
+                Column::Map(Box::new(MapBuilder::new(Some(names), StringBuilder::new(), StringBuilder::new())))
+            }
+            Kind::IntList => Column::IntList(Box::new(
+                ListBuilder::new(Int64Builder::new()).with_field(element(DataType::Int64)),
+            )),
+            Kind::DoubleList => Column::DoubleList(Box::new(
+                ListBuilder::new(Float64Builder::new()).with_field(element(DataType::Float64)),
+            )),
+        }
+    }
+
+    fn finish(&mut self, rows: usize) -> ArrayRef {
+        match self {
+            Column::Text(builder) => {
+                builder.append_nulls(rows - builder.len());
+                Arc::new(builder.finish())
+            }
+            Column::Int(builder) => {
+                builder.append_nulls(rows - builder.len());
+                Arc::new(builder.finish())
+            }
+            Column::Double(builder) => {
+                builder.append_nulls(rows - builder.len());
+                Arc::new(builder.finish())
+            }
+            Column::Bool(builder) => {
+                builder.append_nulls(rows - builder.len());
+                Arc::new(builder.finish())
+            }
+            Column::Time(builder) => {
+                builder.append_nulls(rows - builder.len());
+                Arc::new(builder.finish())
+            }
+            Column::Money(builder) => {
+                builder.append_nulls(rows - builder.len());
+                Arc::new(builder.finish())
+            }
+            Column::Map(builder) => {
+                let gap = rows - builder.len();
+                let _ = builder.append_nulls(gap);
+                Arc::new(builder.finish())
+            }
+            Column::IntList(builder) => {
+                builder.append_nulls(rows - builder.len());
+                Arc::new(builder.finish())
+            }
+            Column::DoubleList(builder) => {
+                builder.append_nulls(rows - builder.len());
+                Arc::new(builder.finish())
+            }
+        }
+    }
+}
+
+fn element(kind: DataType) -> Field {
+    Field::new("element", kind, true)
+}
+
+/// Declares a struct that holds the position of a table's columns, each under its name.
+macro_rules! columns {
+    ($(#[$doc:meta])* $vis:vis $name:ident of $table:path: $($column:ident)*) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        #[allow(missing_docs, reason = "a position is named as its column, which the registry documents")]
+        $vis struct $name { $($vis $column: usize,)* }
+
+        impl $name {
+            /// Finds the columns.
+            ///
+            /// # Errors
+            /// `Internal` if the registry lacks one.
+            $vis fn new() -> service::error::Result<Self> {
+                Ok(Self { $($column: $crate::batch::rows::position(&$table, stringify!($column))?,)* })
+            }
+        }
+    };
+}
+pub(crate) use columns;
+
+/// Where a column stands in its table.
+pub fn position(table: &'static Table, column: &str) -> Result<usize> {
+    table
+        .columns()
+        .position(|candidate| candidate.name == column)
+        .ok_or_else(|| Error::internal(format!("table {} has no column {column}", table.name)))
+}

@@ -1,0 +1,101 @@
+//! Settings of the collector. Plain data; `tokenwatt.toml` holds them under `[collector]`.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::receive::Writer;
+
+/// Settings of the collector.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Where OTLP/gRPC listens. Default 127.0.0.1:4317; port 0 takes any free port.
+    pub grpc_addr: SocketAddr,
+    /// Where OTLP/HTTP listens, with /healthz, /readyz and /metrics. Default 127.0.0.1:4318.
+    pub http_addr: SocketAddr,
+    /// Local directory that holds the journal. Set by the process, from `state`.
+    #[serde(skip)]
+    pub state: PathBuf,
+    /// Largest body, before and after inflation. Default 64MiB, as OTLP recommends; a smaller one refuses large batches.
+    #[serde(with = "service::config::bytes")]
+    pub body_max: u64,
+    /// Memory for bodies that are being read, stored or turned into rows; beyond it senders are asked to wait. Default 256MiB.
+    #[serde(with = "service::config::bytes")]
+    pub memory: u64,
+    /// Age at which requests, tokens and devices become a file. Default 1s; 2s or more in a fleet makes fewer commits.
+    #[serde(with = "service::config::duration")]
+    pub flush_after: Duration,
+    /// Age at which all other tables become a file. Default 10s.
+    #[serde(with = "service::config::duration")]
+    pub bulk_flush_after: Duration,
+    /// Memory of one table's rows at which they become a file. Default 32MiB.
+    #[serde(with = "service::config::bytes")]
+    pub flush_bytes: u64,
+    /// How often the collector's own counters become a row of `collectors`. Default 10s.
+    #[serde(with = "service::config::duration")]
+    pub sample_every: Duration,
+    /// Store prompts, completions and tool arguments. Default false: they are dropped before any table.
+    pub keep_content: bool,
+    /// Further attributes that are never stored; a key covers what lies under it.
+    pub redact: Vec<String>,
+    /// Model of a service whose spans do not name one: service name to model.
+    pub models: BTreeMap<String, String>,
+    /// Who may send. Empty: anybody who reaches the ports.
+    pub writers: Vec<Writer>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            grpc_addr: SocketAddr::from(([127, 0, 0, 1], 4317)),
+            http_addr: SocketAddr::from(([127, 0, 0, 1], 4318)),
+            state: PathBuf::from("./tokenwatt-data"),
+            body_max: 64 << 20,
+            memory: 256 << 20,
+            flush_after: Duration::from_secs(1),
+            bulk_flush_after: Duration::from_secs(10),
+            flush_bytes: 32 << 20,
+            sample_every: Duration::from_secs(10),
+            keep_content: false,
+            redact: Vec::new(),
+            models: BTreeMap::new(),
+            writers: Vec::new(),
+        }
+    }
+}
+
+/// Largest body that the journal's frames hold.
+const BODY_MAX: u64 = 256 << 20;
+/// Shortest bearer token.
+const TOKEN_MIN: usize = 16;
+
+impl Config {
+    /// Adds one line for every rule broken.
+    pub fn validate(&self, faults: &mut Vec<String>) {
+        if !(1 << 10..=BODY_MAX).contains(&self.body_max) {
+            faults.push("`collector.body_max` must lie between 1KiB and 256MiB".to_owned());
+        }
+        if self.memory < 2 * self.body_max {
+            faults.push("`collector.memory` must be at least twice `collector.body_max`".to_owned());
+        }
+        if self.flush_bytes < 1 << 20 {
+            faults.push("`collector.flush_bytes` must be at least 1MiB".to_owned());
+        }
+        for (key, value) in [
+            ("flush_after", self.flush_after),
+            ("bulk_flush_after", self.bulk_flush_after),
+            ("sample_every", self.sample_every),
+        ] {
+            if value < Duration::from_millis(10) || value > Duration::from_secs(3_600) {
+                faults.push(format!("`collector.{key}` must lie between 10ms and 1h"));
+            }
+        }
+        for writer in self.writers.iter().filter(|writer| writer.token.len() < TOKEN_MIN) {
+            faults.push(format!("the token of writer `{}` is shorter than {TOKEN_MIN} characters", writer.name));
+        }
+    }
+}

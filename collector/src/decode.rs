@@ -1,0 +1,13 @@
+//! From the bytes of a body to values, without objects in between.
+//!
+//! `inflate` undoes compression within a cap, `json` turns OTLP/JSON into the protobuf encoding, so that one walker serves
+//! both; `check` proves a body sound before it is journalled; `view` reads one message in place; `print` writes a message
+//! as OTLP JSON. `schema` is the one description of OTLP that `check`, `json` and `print` follow.
+
+pub mod check;
+pub mod inflate;
+pub mod json;
+pub mod print;
+pub mod schema;
+pub mod view;
+pub mod wire;

@@ -1,0 +1,33 @@
+//! The collector: OTLP in, rows in open tables out. Acknowledged means durable; nothing is lost and nothing counted twice.
+//!
+//! ```text
+//! receive ─► decode ─► journal ─► ack
+//!                         └─► normalize ─► batch ─► flush ─► publish ─► lake
+//! ```
+//!
+//! Invariants:
+//! 1. A sender gets its OK only after its body is in the journal and synced.
+//! 2. What is in the journal can be turned into rows: bodies are proven sound before they get there.
+//! 3. A row belongs to one journal frame; a file holds one table's rows of a run of frames, and is committed once.
+//! 4. The journal is cut where all tables are committed, never before.
+//! 5. Memory for bodies is taken before they are read, and every queue is bounded.
+//! 6. Prompts, completions and credentials are dropped before any table.
+
+pub mod batch;
+pub mod config;
+pub mod decode;
+pub mod journal;
+pub mod normalize;
+pub mod receive;
+pub mod signal;
+
+mod counters;
+mod flush;
+mod progress;
+mod publish;
+mod replay;
+mod sample;
+mod service_of;
+
+pub use config::Config;
+pub use service_of::{Built, build};

@@ -1,0 +1,182 @@
+//! From what emitters send to rows with one meaning per column.
+//!
+//! ```text
+//! body ─► resource ─► scope ─► span   ─► tokens | spans (+ requests)
+//!                          ├─► metric ─► metrics | histograms (+ devices)
+//!                          └─► log    ─► logs
+//! ```
+//!
+//! What differs between emitters is data: `dialect/` lists their names, units and signs; the rest of the module knows none.
+
+pub mod dialect;
+pub mod quality;
+pub mod redact;
+pub mod resource;
+
+mod device;
+mod log;
+mod metric;
+mod models;
+mod own;
+mod quarantine;
+mod request;
+mod row;
+mod span;
+mod token;
+mod window;
+
+use std::collections::BTreeMap;
+
+use service::error::Result;
+
+use self::redact::Redaction;
+use self::resource::{Resource, Stored};
+use crate::batch::nodes;
+use crate::batch::tables::Tables;
+use crate::decode::check;
+use crate::decode::view::{Attribute, Group, Scope};
+use crate::decode::wire::{Fields, Malformed, Raw};
+use crate::signal::Signal;
+
+pub use own::Sample;
+pub use window::{late, table_of};
+
+/// What normalization is told.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// What is never stored.
+    pub redaction: Redaction,
+    /// Model of a service whose spans do not name one.
+    pub models: BTreeMap<String, String>,
+}
+
+/// Turns sound bodies into rows.
+pub struct Normalizer {
+    redaction: Redaction,
+    models: models::Models,
+    aliases: dialect::Aliases,
+    columns: Columns,
+}
+
+/// Positions of the columns of all tables that are filled here.
+struct Columns {
+    requests: request::Columns,
+    tokens: token::Columns,
+    devices: device::Columns,
+    nodes: nodes::Columns,
+    spans: span::Columns,
+    logs: log::Columns,
+    metrics: metric::Columns,
+    histograms: metric::HistogramColumns,
+    quarantine: quarantine::Columns,
+    collectors: own::Columns,
+}
+
+/// A body on its way into rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Body<'a> {
+    /// What it carries.
+    pub signal: Signal,
+    /// When it was received, microseconds since 1970-01-01 UTC.
+    pub received_us: i64,
+    /// Whether some of its items were rejected, and must be rejected again.
+    pub faulty: bool,
+    /// Its bytes, inflated, in the protobuf encoding.
+    pub bytes: &'a [u8],
+}
+
+/// Where an item stands.
+struct Place<'p, 'a> {
+    body: Body<'p>,
+    resource: &'p Resource<'a>,
+    scope: &'p Scope<'a>,
+    scope_stored: &'p Stored<'a>,
+}
+
+impl Normalizer {
+    /// Finds all columns.
+    ///
+    /// # Errors
+    /// `Internal` if the registry lacks a column.
+    pub fn new(settings: Settings) -> Result<Self> {
+        let columns = Columns {
+            requests: request::Columns::new()?,
+            tokens: token::Columns::new()?,
+            devices: device::Columns::new()?,
+            nodes: nodes::Columns::new()?,
+            spans: span::Columns::new()?,
+            logs: log::Columns::new()?,
+            metrics: metric::Columns::new()?,
+            histograms: metric::HistogramColumns::new()?,
+            quarantine: quarantine::Columns::new()?,
+            collectors: own::Columns::new()?,
+        };
+        Ok(Self {
+            redaction: settings.redaction,
+            models: models::Models::new(settings.models),
+            aliases: dialect::Aliases::new(),
+            columns,
+        })
+    }
+
+    /// Appends the rows of a body to the tables.
+    ///
+    /// # Errors
+    /// If the body is not sound; rows before the fault stay. Bodies that passed [`check::check`] are.
+    pub fn body(&mut self, body: Body<'_>, tables: &mut Tables) -> std::result::Result<(), Malformed> {
+        if body.signal == Signal::Own {
+            self.own(body, tables);
+            return Ok(());
+        }
+        for field in Fields::new(body.bytes) {
+            if let (1, Raw::Bytes(group)) = field? {
+                if body.faulty && !check::group_sound(group)? {
+                    continue;
+                }
+                self.group(body, group, tables)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn group<'a>(
+        &mut self,
+        body: Body<'a>,
+        bytes: &'a [u8],
+        tables: &mut Tables,
+    ) -> std::result::Result<(), Malformed> {
+        let resource = Resource::read(&Group::read(bytes)?)?;
+        if !tables.nodes.has_frame() {
+            tables.seen.see(&resource, body.received_us);
+        }
+        let mut scratch = Vec::new();
+        let mut samples = device::Samples::default();
+        for field in Fields::new(bytes) {
+            let (2, Raw::Bytes(scope_bytes)) = field? else { continue };
+            if body.faulty && !check::scope_sound(scope_bytes)? {
+                continue;
+            }
+            let scope = Scope::read(scope_bytes)?;
+            Attribute::read_all(scope.scope, 3, &mut scratch)?;
+            let scope_stored = Stored::new(&scratch, &self.redaction)?;
+            let place = Place { body, resource: &resource, scope: &scope, scope_stored: &scope_stored };
+            for field in Fields::new(scope_bytes) {
+                let (2, Raw::Bytes(item)) = field? else { continue };
+                match body.signal {
+                    Signal::Traces => self.span(&place, item, &mut scratch, tables)?,
+                    Signal::Logs => self.log(&place, item, &mut scratch, tables)?,
+                    Signal::Metrics => self.metric(&place, item, &mut scratch, &mut samples, tables)?,
+                    Signal::Own => {}
+                }
+            }
+        }
+        self.write_samples(&resource, samples, tables);
+        Ok(())
+    }
+
+    /// Writes the intervals of the hosts seen into table `nodes`.
+    pub fn write_nodes(&self, tables: &mut Tables) {
+        let Tables { seen, nodes, .. } = tables;
+        seen.write(&self.columns.nodes, nodes);
+    }
+}

@@ -1,0 +1,92 @@
+//! How far rows are committed: what decides where the journal may be cut.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+
+use crate::batch::tables::Origin;
+
+/// Progress of all tables.
+#[derive(Default)]
+pub struct Progress {
+    shared: Mutex<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// Last frame whose rows are in the buffers.
+    gathered: u64,
+    /// Oldest frame in the open buffer of each table.
+    open: BTreeMap<&'static str, Origin>,
+    /// Oldest frame of each closed and not yet committed buffer.
+    closed: Vec<(&'static str, Origin)>,
+}
+
+impl Progress {
+    /// Frame `number` is in the buffers; `open` are the oldest frames that still have rows there.
+    pub fn gathered(&self, number: u64, open: impl Iterator<Item = (&'static str, Origin)>) {
+        let mut shared = self.shared.lock();
+        shared.gathered = number;
+        for (table, origin) in open {
+            shared.open.entry(table).or_insert(origin);
+        }
+    }
+
+    /// A table's open buffer was closed.
+    pub fn closed(&self, table: &'static str, origin: Origin) {
+        let mut shared = self.shared.lock();
+        shared.open.remove(table);
+        shared.closed.push((table, origin));
+    }
+
+    /// The rows of a closed buffer are committed.
+    pub fn committed(&self, table: &'static str, origin: Origin) {
+        let mut shared = self.shared.lock();
+        if let Some(place) = shared.closed.iter().position(|known| *known == (table, origin)) {
+            shared.closed.remove(place);
+        }
+    }
+
+    /// The last frame all of whose rows are committed.
+    pub fn through(&self) -> u64 {
+        let shared = self.shared.lock();
+        shared.oldest().map_or(shared.gathered, |origin| origin.frame - 1)
+    }
+
+    /// When the oldest body with rows that are not committed was received, microseconds since 1970-01-01 UTC.
+    pub fn oldest_us(&self) -> Option<i64> {
+        self.shared.lock().oldest().map(|origin| origin.received_us)
+    }
+}
+
+impl Shared {
+    fn oldest(&self) -> Option<Origin> {
+        let closed = self.closed.iter().map(|(_, origin)| *origin);
+        self.open.values().copied().chain(closed).min_by_key(|origin| origin.frame)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn origin(frame: u64) -> Origin {
+        Origin { frame, received_us: frame as i64 }
+    }
+
+    /// The journal may be cut before the oldest frame that any table still needs, wherever its rows are.
+    #[test]
+    fn the_oldest_uncommitted_frame_of_any_table_holds_the_journal() {
+        let progress = Progress::default();
+        progress.gathered(1, [("tokens", origin(1))].into_iter());
+        progress.gathered(2, [("tokens", origin(1)), ("spans", origin(2))].into_iter());
+        assert_eq!((progress.through(), progress.oldest_us()), (0, Some(1)));
+        progress.closed("tokens", origin(1));
+        assert_eq!(progress.through(), 0);
+        progress.committed("tokens", origin(1));
+        assert_eq!(progress.through(), 1);
+        progress.closed("spans", origin(2));
+        progress.committed("spans", origin(2));
+        assert_eq!((progress.through(), progress.oldest_us()), (2, None));
+    }
+}

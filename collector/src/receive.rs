@@ -1,0 +1,51 @@
+//! Bodies in: OTLP over gRPC and HTTP, bounded before they are read and durable before they are acknowledged.
+//!
+//! ```text
+//! connection ─► identify ─► admit (bytes) ─► read ─► inflate ─► check ─► known? ─► journal ─► answer
+//! ```
+//!
+//! Both protocols share everything but framing: `grpc` and `http` take a request apart and hand its body to [`Intake`].
+
+pub mod admit;
+pub mod answer;
+pub mod serve;
+
+mod grpc;
+mod http;
+mod identify;
+mod intake;
+mod read;
+
+pub use identify::Writer;
+pub use intake::{Intake, Parts, readable};
+
+use axum::Router;
+
+/// How a body is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// Protobuf.
+    Protobuf,
+    /// OTLP/JSON.
+    Json,
+}
+
+impl Encoding {
+    /// Its code in the journal.
+    pub fn code(self) -> u8 {
+        match self {
+            Encoding::Protobuf => 0,
+            Encoding::Json => 1,
+        }
+    }
+
+    /// The encoding with that code.
+    pub fn from_code(code: u8) -> Option<Self> {
+        [Encoding::Protobuf, Encoding::Json].into_iter().find(|encoding| encoding.code() == code)
+    }
+}
+
+/// Routes of OTLP over gRPC and HTTP. Both ports serve both: what came decides, not where.
+pub fn router(intake: &Intake) -> Router {
+    grpc::router(intake).merge(http::router(intake)).fallback(http::fallback)
+}

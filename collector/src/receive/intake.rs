@@ -1,0 +1,224 @@
+//! What both protocols do with a body once they have it.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::HeaderMap;
+use bytes::Bytes;
+use service::channel::Sender;
+use service::clock::SharedClock;
+use service::error::{Error, Kind, Result};
+use tokio::sync::oneshot;
+use xxhash_rust::xxh3::Xxh3;
+
+use super::admit::{Budget, Permit};
+use super::identify::{Writer, identify};
+use super::read::{self, Length};
+use super::{Encoding, read::GRPC_PREFIX};
+use crate::counters::Counters;
+use crate::decode::check::{self, Checked};
+use crate::decode::inflate::{self, Compression, InflateError};
+use crate::decode::{json, schema};
+use crate::journal::{Append, Digests, Known, Stored};
+use crate::normalize;
+use crate::signal::Signal;
+
+/// Everything a request needs. Clones share it.
+#[derive(Clone)]
+pub struct Intake {
+    parts: Arc<Parts>,
+}
+
+/// What an intake is made of.
+pub struct Parts {
+    /// Source of the times of arrival.
+    pub clock: SharedClock,
+    /// Memory for bodies.
+    pub budget: Budget,
+    /// Largest body, inflated or not.
+    pub body_bytes_max: usize,
+    /// Who may send.
+    pub writers: Vec<Writer>,
+    /// What was acknowledged lately.
+    pub digests: Arc<Digests>,
+    /// To the journal.
+    pub journal: Sender<Append>,
+    /// Set once what the journal held is in the buffers again.
+    pub replayed: tokio_util::sync::CancellationToken,
+    /// Own counters.
+    pub counters: Counters,
+}
+
+/// A body as it came.
+pub(super) struct Raw {
+    pub(super) signal: Signal,
+    pub(super) encoding: Encoding,
+    pub(super) compression: Compression,
+    pub(super) bytes: Bytes,
+    pub(super) permit: Permit,
+}
+
+/// What a sender is told when its body is durable.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Accepted {
+    /// Items that were not stored.
+    pub(super) rejected: u64,
+    /// Why, or a warning; empty if there is nothing to say.
+    pub(super) message: String,
+}
+
+/// Bodies larger than this are inflated and checked off the I/O threads.
+const INLINE_BYTES: usize = 64 * 1024;
+
+impl Intake {
+    /// Puts the parts together.
+    pub fn new(parts: Parts) -> Self {
+        Self { parts: Arc::new(parts) }
+    }
+
+    /// Reads a request's body, if its sender may send and there is room.
+    pub(super) async fn read(&self, headers: &HeaderMap, body: Body, length: Length) -> Result<(Bytes, Permit)> {
+        identify(&self.parts.writers, headers)?;
+        if !self.parts.replayed.is_cancelled() {
+            return Err(Error::unavailable("the collector is starting: it reads its journal"));
+        }
+        read::read(body, length, self.parts.body_bytes_max, &self.parts.budget).await
+    }
+
+    /// Makes a body durable and says what became of it.
+    pub(super) async fn take(&self, raw: Raw) -> Result<Accepted> {
+        let signal = raw.signal;
+        let outcome = self.store(raw).await;
+        match &outcome {
+            Ok((_, stored)) => self.parts.counters.taken(signal, stored),
+            Err(error) => self.refused(error),
+        }
+        outcome.map(|(accepted, _)| accepted)
+    }
+
+    /// Counts a request that was answered with an error.
+    pub(super) fn refused(&self, error: &Error) {
+        self.parts.counters.refused(error.kind());
+    }
+
+    async fn store(&self, raw: Raw) -> Result<(Accepted, Option<Checked>)> {
+        let received_us = self.parts.clock.now_us();
+        let limit = self.parts.body_bytes_max;
+        let (signal, encoding, compression) = (raw.signal, raw.encoding, raw.compression);
+        let heavy = raw.bytes.len() > INLINE_BYTES || compression != Compression::Identity;
+        let open = move || open(raw, limit, received_us);
+        let opened = if heavy {
+            tokio::task::spawn_blocking(open).await.map_err(|error| Error::internal("read the body").with_source(error))??
+        } else {
+            open()?
+        };
+        let checked = opened.checked;
+        let accepted = Accepted { rejected: checked.rejected, message: message(&checked) };
+        if checked.accepted == 0 {
+            return Ok((accepted, Some(checked)));
+        }
+        // A body without times may be meant twice, so it is never taken for a retry: its digest is made unique.
+        let digest = if checked.timeless { rand::random() } else { opened.digest };
+        match self.parts.digests.begin(digest, received_us) {
+            Known::Stored => return Ok((accepted, None)),
+            Known::Storing => return Err(Error::unavailable("an equal body is being stored; ask again for its fate")),
+            Known::New => {}
+        }
+        let (done, durable) = oneshot::channel();
+        let faulty = checked.rejected > 0;
+        let stored = Stored { signal, compression, encoding, faulty, received_us, digest, body: opened.raw };
+        let append = Append { stored, body: opened.body, permit: Some(opened.permit), done };
+        if self.parts.journal.send(append).await.is_err() {
+            self.parts.digests.abandon(digest);
+            return Err(stopping());
+        }
+        durable.await.map_err(|_| stopping())??;
+        Ok((accepted, Some(checked)))
+    }
+}
+
+fn stopping() -> Error {
+    Error::unavailable("the collector is stopping")
+}
+
+/// A body made readable and proven sound.
+struct Opened {
+    raw: Bytes,
+    body: Bytes,
+    permit: Permit,
+    digest: u128,
+    checked: Checked,
+}
+
+fn open(raw: Raw, limit: usize, received_us: i64) -> Result<Opened> {
+    let Raw { signal, encoding, compression, bytes, mut permit } = raw;
+    let body = readable(signal, encoding, compression, &bytes, limit, |more| permit.grow(more))?;
+    let checked = check::check(signal, &body, |item| normalize::late(signal, item, received_us))
+        .map_err(|error| Error::invalid(format!("the body is no OTLP {} request", signal.name())).with_source(error))?;
+    let mut hasher = Xxh3::new();
+    hasher.update(&[signal.code()]);
+    hasher.update(&body);
+    Ok(Opened { raw: bytes, digest: hasher.digest128(), body, permit, checked })
+}
+
+/// A body inflated and in the protobuf encoding.
+///
+/// # Errors
+/// `TooLarge`, `Overloaded` if `room` says no, `Invalid`.
+pub fn readable(
+    signal: Signal,
+    encoding: Encoding,
+    compression: Compression,
+    bytes: &Bytes,
+    limit: usize,
+    mut room: impl FnMut(usize) -> bool,
+) -> Result<Bytes> {
+    let inflated = inflate::inflate(compression, bytes, limit, &mut room).map_err(|error| match error {
+        InflateError::TooLarge(limit) => read::too_large(limit),
+        InflateError::NoRoom => read::no_room(),
+        InflateError::Invalid(..) => Error::invalid("the body cannot be inflated").with_source(error),
+    })?;
+    if encoding == Encoding::Protobuf {
+        return Ok(inflated);
+    }
+    let message = match signal {
+        Signal::Traces => &schema::TRACES,
+        Signal::Metrics => &schema::METRICS,
+        Signal::Logs => &schema::LOGS,
+        Signal::Own => return Ok(inflated),
+    };
+    if !room(inflated.len()) {
+        return Err(read::no_room());
+    }
+    let encoded = json::encode(message, &inflated)
+        .map_err(|error| Error::invalid("the body is no OTLP/JSON").with_source(error))?;
+    Ok(Bytes::from(encoded))
+}
+
+fn message(checked: &Checked) -> String {
+    let mut message = String::new();
+    if let Some(fault) = checked.fault {
+        message = format!("{} rejected; the first because its {}", checked.rejected, fault.message());
+    }
+    if checked.quarantined > 0 {
+        if !message.is_empty() {
+            message.push_str("; ");
+        }
+        message.push_str(&format!(
+            "{} put into quarantine: event time before what is kept, or more than 10 minutes ahead",
+            checked.quarantined
+        ));
+    }
+    message
+}
+
+/// The message of a gRPC body without its prefix, and whether it is compressed.
+pub(super) fn unprefix(bytes: &Bytes) -> Result<(bool, Bytes)> {
+    let whole = bytes.get(1..GRPC_PREFIX).and_then(|length| length.try_into().ok()).map(u32::from_be_bytes);
+    match (bytes.first(), whole) {
+        (Some(flag @ (0 | 1)), Some(length)) if bytes.len() == GRPC_PREFIX + length as usize => {
+            Ok((*flag == 1, bytes.slice(GRPC_PREFIX..)))
+        }
+        _ => Err(Error::new(Kind::Invalid, "the request is no whole gRPC message")),
+    }
+}

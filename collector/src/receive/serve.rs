@@ -1,0 +1,101 @@
+//! Connections: bounded in number, fast on small answers, patient with keepalives and quick to drop the dead.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
+use service::error::{Error, Result};
+use service::shutdown::CancellationToken;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
+
+/// Connections open at once; more wait in the kernel's queue.
+const CONNECTIONS_MAX: usize = 4_096;
+/// Calls in flight on one HTTP/2 connection.
+const STREAMS_MAX: u32 = 256;
+/// HTTP/2 windows: several bodies of megabytes must be able to flow at once.
+const STREAM_WINDOW: u32 = 8 * 1024 * 1024;
+const CONNECTION_WINDOW: u32 = 24 * 1024 * 1024;
+/// Time for a request's headers.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
+/// A silent HTTP/2 peer is asked after this time, and dropped if it does not answer within the other.
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(30);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time that open calls get after the stop.
+const DRAIN: Duration = Duration::from_secs(10);
+/// Pause after the system could not hand out a connection (too many files, say).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves `router` over HTTP/1.1 and HTTP/2 until `stop`, then lets open calls finish for a while.
+///
+/// # Errors
+/// `Internal` if connections can no longer be counted.
+pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) -> Result<()> {
+    let connections = TaskTracker::new();
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let slot = Arc::clone(&slots).acquire_owned();
+        // Cancel safe: a connection that is not accepted stays in the kernel's queue.
+        let accepted = tokio::select! {
+            slot = slot => {
+                let slot = slot.map_err(|error| Error::internal("count connections").with_source(error))?;
+                tokio::select! {
+                    accepted = listener.accept() => accepted.map(|(stream, _)| (stream, slot)),
+                    () = stop.cancelled() => break,
+                }
+            }
+            () = stop.cancelled() => break,
+        };
+        match accepted {
+            Ok((stream, slot)) => {
+                let connection = connect(stream, router.clone(), stop.clone());
+                connections.spawn(async move {
+                    connection.await;
+                    drop(slot);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    connections.close();
+    if tokio::time::timeout(DRAIN, connections.wait()).await.is_err() {
+        tracing::warn!(open = connections.len(), "connections still open at the end of the drain were cut");
+    }
+    Ok(())
+}
+
+async fn connect(stream: TcpStream, router: Router, stop: CancellationToken) {
+    // Without it small answers wait for the peer's delayed ack: 40 ms each.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "set TCP_NODELAY");
+    }
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_concurrent_streams(STREAMS_MAX)
+        .keep_alive_interval(KEEPALIVE_EVERY)
+        .keep_alive_timeout(KEEPALIVE_TIMEOUT);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
+    let served = tokio::select! {
+        served = connection.as_mut() => served,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = served {
+        tracing::debug!(error, "a connection ended early");
+    }
+}

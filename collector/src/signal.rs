@@ -1,0 +1,53 @@
+//! What a body carries.
+
+/// The signal of a body: where it came in decides it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Signal {
+    /// Spans.
+    Traces,
+    /// Metric data points.
+    Metrics,
+    /// Log records.
+    Logs,
+    /// The collector's own counters, journalled like everything else.
+    Own,
+}
+
+impl Signal {
+    /// The three signals that OTLP exports.
+    pub const OTLP: [Signal; 3] = [Signal::Traces, Signal::Metrics, Signal::Logs];
+
+    /// Lowercase name, as in metrics and in table `quarantine`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Signal::Traces => "traces",
+            Signal::Metrics => "metrics",
+            Signal::Logs => "logs",
+            Signal::Own => "own",
+        }
+    }
+
+    /// What partial success counts, as OTLP/JSON spells it.
+    pub fn rejected_json(self) -> &'static str {
+        match self {
+            Signal::Traces => "rejectedSpans",
+            Signal::Metrics | Signal::Own => "rejectedDataPoints",
+            Signal::Logs => "rejectedLogRecords",
+        }
+    }
+
+    /// Its code in the journal.
+    pub fn code(self) -> u8 {
+        match self {
+            Signal::Traces => 1,
+            Signal::Metrics => 2,
+            Signal::Logs => 3,
+            Signal::Own => 4,
+        }
+    }
+
+    /// The signal with that code.
+    pub fn from_code(code: u8) -> Option<Self> {
+        [Signal::Traces, Signal::Metrics, Signal::Logs, Signal::Own].into_iter().find(|signal| signal.code() == code)
+    }
+}
