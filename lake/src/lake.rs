@@ -55,6 +55,7 @@ impl Lake {
     pub async fn open(place: &str, deps: &Deps) -> Result<Lake> {
         let lake = Lake::on(Store::open(place, Access::Write).await?, deps, Access::Write);
         lake.check().await?;
+        lake.maintain(deps);
         Ok(lake)
     }
 
@@ -83,7 +84,8 @@ impl Lake {
         let tables = TABLES.iter().copied().map(shelf).collect();
         let shared = Arc::new(Shared { store, access, clock: Arc::clone(&deps.clock), tables });
         let stop = deps.shutdown.token(Stage::Query);
-        let refresh = refresh_until_dropped(Arc::downgrade(&shared));
+        let lake = Lake { shared };
+        let refresh = refresh_until_dropped(lake.downgrade());
         deps.tasks.spawn("lake.refresh", async move {
             // Cancel safe: a refresh cut short leaves the last version in place.
             tokio::select! {
@@ -91,7 +93,7 @@ impl Lake {
                 () = stop.cancelled() => (),
             }
         });
-        Lake { shared }
+        lake
     }
 
     /// The lake's store; paths are relative to the lake, as in [`File::path`].
@@ -205,6 +207,10 @@ impl Lake {
         }
     }
 
+    pub(crate) fn downgrade(&self) -> WeakLake {
+        WeakLake { shared: Arc::downgrade(&self.shared) }
+    }
+
     pub(crate) fn shelf(&self, table: &str) -> Result<&Shelf> {
         let unknown = || Error::not_found(format!("there is no table `{table}`"));
         self.shared.tables.get(table).ok_or_else(unknown)
@@ -222,6 +228,17 @@ impl Lake {
     }
 }
 
+/// A lake as background tasks hold it: they end when nobody else does.
+pub(crate) struct WeakLake {
+    shared: Weak<Shared>,
+}
+
+impl WeakLake {
+    pub(crate) fn upgrade(&self) -> Option<Lake> {
+        self.shared.upgrade().map(|shared| Lake { shared })
+    }
+}
+
 /// A writer must know every column there is.
 async fn check(head: &Head) -> Result<()> {
     let known = head.lock().await?;
@@ -231,17 +248,16 @@ async fn check(head: &Head) -> Result<()> {
     }
 }
 
-async fn refresh_until_dropped(shared: Weak<Shared>) {
+async fn refresh_until_dropped(lake: WeakLake) {
     let mut ticks = tokio::time::interval(REFRESH_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let Some(shared) = shared.upgrade() else { return };
-        let looks = shared.tables.values().map(|shelf| async {
-            let outcome = shelf.head.refresh_if_wanted().await;
+        let Some(lake) = lake.upgrade() else { return };
+        let looks = lake.heads().map(|head| async {
             // Readers meet the same error when they ask, so here it is only worth a note.
-            outcome.inspect_err(|e| {
-                tracing::debug!(table = shelf.head.table.name, error = service::error::chain(e), "refresh")
+            head.refresh_if_wanted().await.inspect_err(|e| {
+                tracing::debug!(table = head.table.name, error = service::error::chain(e), "refresh");
             })
         });
         futures::future::join_all(looks).await;

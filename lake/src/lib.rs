@@ -28,6 +28,9 @@ mod lake;
 mod maintain;
 pub mod reference;
 
+#[cfg(test)]
+mod sample;
+
 pub use commit::{Entry, Outcome};
 pub use lake::Lake;
 pub use snapshot::{ColumnStats, File, FileAdd, Snapshot, Value};

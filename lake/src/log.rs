@@ -46,7 +46,13 @@ pub trait TableLog: Send + Sync {
     /// `Denied`, `Unavailable`.
     async fn write(&self, version: i64, actions: &[Action]) -> Result<Written>;
 
-    /// Folds the log up to a version into a checkpoint, so that readers start there.
+    /// The newest checkpoint that the log's note names.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    async fn newest_checkpoint(&self) -> Result<Option<i64>>;
+
+    /// Folds the log up to a version into a checkpoint, so that readers start there. Several processes may do so at once.
     ///
     /// # Errors
     /// `Corrupt`, `Unavailable`, `Internal`.

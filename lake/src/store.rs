@@ -1,6 +1,7 @@
 //! The object store under a lake: a directory or an S3 bucket, opened, probed, and with errors that say what to do.
 
 mod durable;
+mod scratch;
 
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use url::Url;
 use uuid::Uuid;
 
 use durable::Durable;
+pub(crate) use scratch::Scratch;
 
 /// How long one request to S3 is tried again before the caller hears of it; callers try again themselves.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(15);

@@ -1,35 +1,9 @@
 use std::collections::BTreeSet;
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, TimestampMicrosecondArray};
-use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
-use service::Deps;
 use telemetry::table::TOKENS;
 
 use super::{Entry, Outcome};
+use crate::sample::{DATE, lake, offer, token};
 use crate::{Lake, layout};
-
-const DATE: &str = "2026-11-29";
-
-fn rows(index: i64) -> RecordBatch {
-    let time = Field::new("time", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), false);
-    let schema = Schema::new(vec![time, Field::new("index", DataType::Int64, true)]);
-    let times: ArrayRef =
-        Arc::new(TimestampMicrosecondArray::from(vec![1_795_910_400_000_000 + index]).with_timezone("UTC"));
-    RecordBatch::try_new(Arc::new(schema), vec![times, Arc::new(Int64Array::from(vec![index]))]).expect("a batch")
-}
-
-async fn lake(folder: &tempfile::TempDir) -> Lake {
-    Lake::open(folder.path().to_str().expect("utf-8"), &Deps::system()).await.expect("a lake")
-}
-
-/// Writes one row for the frames (from, from + 1] of a journal and offers it.
-async fn offer(lake: &Lake, journal: &str, from: u64) -> Outcome {
-    let name = layout::file_name(journal, from, from + 1, &uuid::Uuid::new_v4().simple().to_string());
-    let add = lake.write(&TOKENS, DATE, &name, &[rows(i64::try_from(from).expect("small"))]).await.expect("written");
-    let entry = Entry { journal: journal.to_owned(), table: "tokens", from, to: from + 1, adds: vec![add] };
-    lake.commit(entry).await.expect("answered")
-}
 
 /// The frames of a journal that are in the table, by the names of the files, with repeats.
 async fn frames(lake: &Lake, journal: &str) -> Vec<u64> {
@@ -44,7 +18,7 @@ async fn what_is_committed_is_seen_at_once_and_by_others() {
     let folder = tempfile::tempdir().expect("a folder");
     let (writer, reader) = (lake(&folder).await, lake(&folder).await);
     assert_eq!(reader.snapshot("tokens", None).await.expect("readable").version, -1);
-    assert_eq!(offer(&writer, "j", 0).await, Outcome::Committed { version: 0 });
+    assert_eq!(offer(&writer, "j", 0).await.expect("answered"), Outcome::Committed { version: 0 });
     assert_eq!(frames(&writer, "j").await, [0]);
     assert_eq!(reader.through(&TOKENS, "j").await.expect("readable"), Some(1));
     assert_eq!(frames(&reader, "j").await, [0]);
@@ -63,7 +37,7 @@ async fn processes_that_commit_the_same_frames_at_once_never_double_and_never_lo
             offers.spawn(async move {
                 let mut frame = 0;
                 while frame < 8 {
-                    frame = match offer(&lake, journal, frame).await {
+                    frame = match offer(&lake, journal, frame).await.expect("answered") {
                         Outcome::Committed { .. } => frame + 1,
                         Outcome::Through(frame) => frame,
                     };
@@ -85,7 +59,7 @@ async fn entries_that_wait_together_share_versions() {
     let names: Vec<_> = (0..40).map(|n| format!("j{n}")).collect();
     let mut adds = Vec::new();
     for name in &names {
-        adds.push(lake.write(&TOKENS, DATE, &layout::file_name(name, 0, 1, "x"), &[rows(1)]).await.expect("written"));
+        adds.push(lake.write(&TOKENS, DATE, &layout::file_name(name, 0, 1, "x"), &[token(1)]).await.expect("written"));
     }
     let commits = names.iter().zip(adds).map(|(journal, add)| {
         lake.commit(Entry { journal: journal.clone(), table: "tokens", from: 0, to: 1, adds: vec![add] })
@@ -103,7 +77,7 @@ async fn a_commit_that_is_dropped_half_way_can_be_sent_again() {
     let lake = lake(&folder).await;
     for frame in 0..20 {
         let add = lake
-            .write(&TOKENS, DATE, &layout::file_name("j", frame, frame + 1, "x"), &[rows(1)])
+            .write(&TOKENS, DATE, &layout::file_name("j", frame, frame + 1, "x"), &[token(1)])
             .await
             .expect("written");
         let entry = Entry { journal: "j".to_owned(), table: "tokens", from: frame, to: frame + 1, adds: vec![add] };
@@ -125,13 +99,13 @@ async fn a_crash_between_write_and_commit_leaves_a_file_that_nobody_sees() {
     let folder = tempfile::tempdir().expect("a folder");
     {
         let lake = lake(&folder).await;
-        offer(&lake, "j", 0).await;
-        lake.write(&TOKENS, DATE, "j-1-2-lost.parquet", &[rows(1)]).await.expect("written");
+        offer(&lake, "j", 0).await.expect("answered");
+        lake.write(&TOKENS, DATE, "j-1-2-lost.parquet", &[token(1)]).await.expect("written");
     }
     let lake = lake(&folder).await;
     assert_eq!(frames(&lake, "j").await, [0]);
     assert_eq!(lake.through(&TOKENS, "j").await.expect("readable"), Some(1), "the replay starts after frame 1");
-    offer(&lake, "j", 1).await;
+    offer(&lake, "j", 1).await.expect("answered");
     assert_eq!(frames(&lake, "j").await, [0, 1]);
     let files: BTreeSet<_> = std::fs::read_dir(folder.path().join(format!("tokens/date={DATE}")))
         .expect("a folder")

@@ -13,12 +13,11 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use service::{Deps, Kind};
-use telemetry::table::TOKENS;
 use url::Url;
 
-use super::tests::{DATE, rows};
 use super::{Access, Lake, Store};
-use crate::{Entry, Outcome};
+use crate::Outcome;
+use crate::sample::offer;
 
 /// A store in memory whose PUTs of log entries can be made to fail, before or after they are applied.
 #[derive(Debug, Default)]
@@ -94,12 +93,6 @@ fn lake(faulty: &Arc<Faulty>) -> Lake {
     Lake::on(store(faulty), &Deps::system(), Access::Write)
 }
 
-async fn entry(lake: &Lake, from: u64) -> Entry {
-    let name = format!("j-{from}-{}.parquet", uuid::Uuid::new_v4().simple());
-    let add = lake.write(&TOKENS, DATE, &name, &[rows()]).await.expect("written");
-    Entry { journal: "j".to_owned(), table: "tokens", from, to: from + 1, adds: vec![add] }
-}
-
 async fn rows_in(faulty: &Arc<Faulty>) -> Option<u64> {
     lake(faulty).snapshot("tokens", None).await.expect("readable").rows()
 }
@@ -111,7 +104,7 @@ async fn a_commit_that_was_applied_and_answered_with_an_error_is_ours() {
     for frame in 0..2 {
         faulty.lose_answer.store(1, Ordering::SeqCst);
         let version = i64::try_from(frame).expect("small");
-        let outcome = lake.commit(entry(&lake, frame).await).await.expect("committed");
+        let outcome = offer(&lake, "j", frame).await.expect("committed");
         assert_eq!(outcome, Outcome::Committed { version });
     }
     assert_eq!(rows_in(&faulty).await, Some(2));
@@ -122,7 +115,7 @@ async fn a_store_that_recovers_in_time_is_not_noticed() {
     let faulty = Arc::new(Faulty::default());
     faulty.refuse.store(2, Ordering::SeqCst);
     let lake = lake(&faulty);
-    let outcome = lake.commit(entry(&lake, 0).await).await.expect("committed");
+    let outcome = offer(&lake, "j", 0).await.expect("committed");
     assert_eq!(outcome, Outcome::Committed { version: 0 });
     assert_eq!(rows_in(&faulty).await, Some(1));
 }
@@ -132,13 +125,13 @@ async fn after_an_outage_the_same_frames_with_other_files_are_counted_once() {
     let faulty = Arc::new(Faulty::default());
     let first = lake(&faulty);
     faulty.refuse.store(u32::MAX, Ordering::SeqCst);
-    let error = first.commit(entry(&first, 0).await).await.expect_err("an outage");
+    let error = offer(&first, "j", 0).await.expect_err("an outage");
     assert!(matches!(error.kind(), Kind::Unavailable { .. }), "{error}");
     faulty.refuse.store(0, Ordering::SeqCst);
     // The frames are committed by another process, as after a fail-over, then offered again by the first.
     let second = lake(&faulty);
-    second.commit(entry(&second, 0).await).await.expect("committed");
-    let outcome = first.commit(entry(&first, 0).await).await.expect("answered");
+    offer(&second, "j", 0).await.expect("committed");
+    let outcome = offer(&first, "j", 0).await.expect("answered");
     assert_eq!(outcome, Outcome::Through(1));
     assert_eq!(rows_in(&faulty).await, Some(1));
 }

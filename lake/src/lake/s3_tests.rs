@@ -15,8 +15,8 @@ use service::{Deps, Kind, Result};
 use telemetry::table::TOKENS;
 use tokio::net::TcpListener;
 
-use super::tests::{DATE, rows};
 use super::{Access, Lake, Store};
+use crate::sample::{DATE, token};
 use crate::{Entry, Outcome, store};
 
 async fn serve(root: &Path) -> SocketAddr {
@@ -50,7 +50,7 @@ async fn open(address: SocketAddr, place: &str, secret: &str) -> Result<Lake> {
 }
 
 async fn commit(lake: &Lake, from: u64) -> Result<Outcome> {
-    let add = lake.write(&TOKENS, DATE, &format!("j-{from}.parquet"), &[rows()]).await?;
+    let add = lake.write(&TOKENS, DATE, &format!("j-{from}.parquet"), &[token(0)]).await?;
     lake.commit(Entry { journal: "j".to_owned(), table: "tokens", from, to: from + 1, adds: vec![add] }).await
 }
 

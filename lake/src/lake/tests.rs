@@ -1,37 +1,19 @@
-use std::sync::Arc;
-
-use arrow::array::{RecordBatch, TimestampMicrosecondArray};
-use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use service::{Deps, Kind};
 use telemetry::table::{LOGS, TOKENS};
 
 use super::Lake;
 use crate::Entry;
-
-pub(super) const DATE: &str = "2026-11-29";
-
-pub(super) fn rows() -> RecordBatch {
-    let time = Field::new("time", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), false);
-    let times = TimestampMicrosecondArray::from(vec![1_795_910_400_000_000]).with_timezone("UTC");
-    RecordBatch::try_new(Arc::new(Schema::new(vec![time])), vec![Arc::new(times)]).expect("a batch")
-}
+use crate::sample::{DATE, offer, token};
 
 fn place(folder: &tempfile::TempDir) -> &str {
     folder.path().to_str().expect("utf-8")
-}
-
-async fn commit(lake: &Lake, from: u64) -> service::Result<()> {
-    let add = lake.write(&TOKENS, DATE, &format!("j-{from}.parquet"), &[rows()]).await?;
-    lake.commit(Entry { journal: "j".to_owned(), table: "tokens", from, to: from + 1, adds: vec![add] })
-        .await
-        .map(|_| ())
 }
 
 #[tokio::test]
 async fn a_lake_opened_for_reading_writes_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let reader = Lake::open_read_only(place(&folder), &Deps::system()).await.expect("a folder will do");
-    assert_eq!(commit(&reader, 0).await.expect_err("read only").kind(), Kind::Denied);
+    assert_eq!(offer(&reader, "j", 0).await.expect_err("read only").kind(), Kind::Denied);
     let entry = Entry { journal: "j".to_owned(), table: "tokens", from: 0, to: 1, adds: Vec::new() };
     assert_eq!(reader.commit(entry).await.expect_err("read only").kind(), Kind::Denied);
     assert_eq!(reader.snapshot("logs", None).await.expect("empty").version, -1);
@@ -44,8 +26,8 @@ async fn a_reader_sees_what_another_process_commits() {
     let writer = Lake::open(place(&folder), &Deps::system()).await.expect("a lake");
     let reader = Lake::open_read_only(place(&folder), &Deps::system()).await.expect("a lake");
     assert_eq!(reader.snapshot("tokens", None).await.expect("empty").version, -1);
-    commit(&writer, 0).await.expect("committed");
-    commit(&writer, 1).await.expect("committed");
+    offer(&writer, "j", 0).await.expect("committed");
+    offer(&writer, "j", 1).await.expect("committed");
     // Asking for a version looks at the log whatever was seen before.
     let snapshot = reader.snapshot("tokens", Some(1)).await.expect("readable");
     assert_eq!((snapshot.version, snapshot.rows()), (1, Some(2)));
@@ -57,9 +39,9 @@ async fn rows_written_again_under_one_name_are_fine_and_other_rows_are_not() {
     let folder = tempfile::tempdir().expect("a folder");
     let lake = Lake::open(place(&folder), &Deps::system()).await.expect("a lake");
     for _ in 0..2 {
-        lake.write(&TOKENS, DATE, "a.parquet", &[rows()]).await.expect("the same rows");
+        lake.write(&TOKENS, DATE, "a.parquet", &[token(0)]).await.expect("the same rows");
     }
-    let more: Vec<_> = (0..500).map(|_| rows()).collect();
+    let more: Vec<_> = (0..500).map(|_| token(0)).collect();
     let error = lake.write(&TOKENS, DATE, "a.parquet", &more).await.expect_err("other rows");
     assert_eq!(error.kind(), Kind::Conflict);
 }
@@ -68,7 +50,7 @@ async fn rows_written_again_under_one_name_are_fine_and_other_rows_are_not() {
 async fn a_table_that_gained_columns_elsewhere_stops_a_writer_and_not_a_reader() {
     let folder = tempfile::tempdir().expect("a folder");
     let lake = Lake::open(place(&folder), &Deps::system()).await.expect("a lake");
-    commit(&lake, 0).await.expect("committed");
+    offer(&lake, "j", 0).await.expect("committed");
     rewrite_schema(&folder, |schema| {
         schema.replace(
             "{\\\"metadata\\\":{\\\"comment\\\":\\\"event time\\\"}",
@@ -85,10 +67,10 @@ async fn a_table_that_gained_columns_elsewhere_stops_a_writer_and_not_a_reader()
 async fn a_table_that_lacks_columns_gains_them_before_the_first_file_that_needs_them() {
     let folder = tempfile::tempdir().expect("a folder");
     let lake = Lake::open(place(&folder), &Deps::system()).await.expect("a lake");
-    commit(&lake, 0).await.expect("committed");
+    offer(&lake, "j", 0).await.expect("committed");
     rewrite_schema(&folder, |schema| schema.replace("\\\"name\\\":\\\"tenant\\\"", "\\\"name\\\":\\\"date\\\""));
     let lake = Lake::open(place(&folder), &Deps::system()).await.expect("an older table");
-    commit(&lake, 1).await.expect("committed");
+    offer(&lake, "j", 1).await.expect("committed");
     let entry =
         std::fs::read_to_string(folder.path().join("tokens/_delta_log/00000000000000000001.json")).expect("an entry");
     let lines: Vec<_> = entry.lines().collect();

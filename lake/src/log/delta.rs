@@ -18,7 +18,7 @@ use telemetry::table::Table;
 use super::action::{self, Action};
 use super::{State, TableLog, Written, checkpoint};
 use crate::layout::{self, LogFile};
-use crate::store::{Store, failure};
+use crate::store::{Scratch, Store, failure};
 
 /// How often a PUT of a log entry whose outcome is unknown is tried again, and how long we wait before the first time.
 const WRITE_ATTEMPTS: u32 = 5;
@@ -61,12 +61,6 @@ impl DeltaLog {
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(failure(format!("read {path}"), error)),
         }
-    }
-
-    async fn hint(&self) -> Result<Option<i64>> {
-        let Some(body) = self.get(&layout::checkpoint_hint_path(self.table)).await? else { return Ok(None) };
-        // A hint that cannot be read costs a longer listing, nothing else.
-        Ok(serde_json::from_slice::<CheckpointHint>(&body).ok().map(|hint| hint.version))
     }
 
     /// Everything from version `from` on.
@@ -121,7 +115,7 @@ impl DeltaLog {
 #[async_trait]
 impl TableLog for DeltaLog {
     async fn load(&self, at: Option<i64>) -> Result<Option<State>> {
-        let hint = self.hint().await?.filter(|hint| at.is_none_or(|at| *hint <= at));
+        let hint = self.newest_checkpoint().await?.filter(|hint| at.is_none_or(|at| *hint <= at));
         let mut listing = self.list(hint.unwrap_or(0)).await?;
         if hint.is_some() && listing.base(at).is_none() {
             // The hint was wrong, or an older checkpoint is wanted.
@@ -186,21 +180,52 @@ impl TableLog for DeltaLog {
     }
 
     async fn checkpoint(&self, version: i64) -> Result<()> {
+        let folded = self.fold(version).await?;
+        let (notes, files): (Vec<_>, Vec<_>) = folded.into_iter().partition(|(path, _)| self.is_hint(path));
+        for (path, body) in files {
+            match self.store.root.put_opts(&path, body.into(), PutMode::Create.into()).await {
+                Ok(_) => {}
+                // Another process wrote it, and its bytes may differ: its note belongs to it, ours would not.
+                Err(object_store::Error::AlreadyExists { .. }) => return Ok(()),
+                Err(error) => return Err(failure(format!("write {path}"), error)),
+            }
+        }
+        for (path, body) in notes {
+            self.store.root.put(&path, body.into()).await.map_err(|e| failure(format!("write {path}"), e))?;
+        }
+        Ok(())
+    }
+
+    async fn newest_checkpoint(&self) -> Result<Option<i64>> {
+        let Some(body) = self.get(&layout::checkpoint_hint_path(self.table)).await? else { return Ok(None) };
+        // A hint that cannot be read costs a longer listing, nothing else.
+        Ok(serde_json::from_slice::<CheckpointHint>(&body).ok().map(|hint| hint.version))
+    }
+}
+
+impl DeltaLog {
+    /// The objects of a checkpoint, made but not written: the library would overwrite what another process is writing.
+    async fn fold(&self, version: i64) -> Result<Vec<(Path, Bytes)>> {
         let url = self.store.table_url(self.table)?;
         let failed = |what: &str, e: deltalake::DeltaTableError| {
             Error::internal(format!("{what} version {version} of table {} for a checkpoint", self.table.name))
                 .with_source(e)
         };
-        let version =
-            u64::try_from(version).map_err(|_| Error::invalid("a table without a version has no checkpoint"))?;
+        let invalid = |_| Error::invalid(format!("table {} has no version to checkpoint", self.table.name));
+        let at = u64::try_from(version).map_err(invalid)?;
+        let scratch = Arc::new(Scratch::over(Arc::clone(&self.store.root)));
+        let backend: Arc<dyn ObjectStore> = Arc::clone(&scratch) as Arc<dyn ObjectStore>;
         let builder = deltalake::DeltaTableBuilder::from_url(url.clone()).map_err(|e| failed("locate", e))?;
-        let builder = builder.with_storage_backend(Arc::clone(&self.store.root), url).with_version(version);
-        let table = builder.load().await.map_err(|e| failed("load", e))?;
-        deltalake::checkpoints::create_checkpoint(&table, None).await.map_err(|e| failed("fold", e))
+        let table = builder.with_storage_backend(backend, url).with_version(at).load().await;
+        let table = table.map_err(|e| failed("load", e))?;
+        deltalake::checkpoints::create_checkpoint(&table, None).await.map_err(|e| failed("fold", e))?;
+        scratch.written().await.map_err(|e| failure("read back a checkpoint", e))
     }
-}
 
-impl DeltaLog {
+    fn is_hint(&self, path: &Path) -> bool {
+        path.filename() == layout::checkpoint_hint_path(self.table).filename()
+    }
+
     fn absent(&self, wanted: i64, newest: i64) -> Error {
         let error = Error::not_found(format!("table {} has no version {wanted}", self.table.name));
         if wanted > newest {

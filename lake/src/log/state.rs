@@ -109,7 +109,7 @@ impl State {
 
     /// Takes the time of the version from its log entry, where the state itself came from a checkpoint.
     pub(crate) fn set_commit_time(&mut self, entry: &[Action]) {
-        self.committed_at_us = entry.iter().filter_map(|action| committed_at(action.commit_info.as_ref()?)).last();
+        self.committed_at_us = entry.iter().filter_map(|action| committed_at(action.commit_info.as_ref()?)).next_back();
     }
 
     /// What a reader sees.

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use service::{Deps, Kind};
+use service::Kind;
 use telemetry::table::TOKENS;
 
 use super::DeltaLog;
@@ -8,11 +8,10 @@ use crate::commit::{Entry, Outcome};
 use crate::log::action::{Action, CommitInfo};
 use crate::log::state::protocol_action;
 use crate::log::{TableLog, Written, schema};
+use crate::sample::{self, DATE, token};
 use crate::snapshot::{File, Value};
 use crate::store::{Access, Store};
 use crate::{Lake, layout};
-
-const DATE: &str = "2026-11-29";
 
 async fn log(folder: &tempfile::TempDir) -> DeltaLog {
     let store = Store::open(folder.path().to_str().expect("utf-8"), Access::Write).await.expect("a store");
@@ -30,14 +29,14 @@ fn created(id: &str) -> Vec<Action> {
 
 /// A lake with `versions` commits of one token each.
 async fn grown(folder: &tempfile::TempDir, versions: u64) -> Lake {
-    let lake = Lake::open(folder.path().to_str().expect("utf-8"), &Deps::system()).await.expect("a lake");
+    let lake = sample::lake(folder).await;
     grow(&lake, 0, versions).await;
     lake
 }
 
 async fn grow(lake: &Lake, from: u64, to: u64) {
     for frame in from..to {
-        let batch = rows(i64::try_from(frame).expect("small"));
+        let batch = token(i64::try_from(frame).expect("small"));
         let name = layout::file_name("j", frame, frame + 1, "x");
         let mut add = lake.write(&TOKENS, DATE, &name, &[batch]).await.expect("written");
         add.tags.insert("minutes".to_owned(), frame.to_string());
@@ -45,17 +44,6 @@ async fn grow(lake: &Lake, from: u64, to: u64) {
         let outcome = lake.commit(entry).await.expect("committed");
         assert_eq!(outcome, Outcome::Committed { version: i64::try_from(frame).expect("small") });
     }
-}
-
-fn rows(index: i64) -> arrow::array::RecordBatch {
-    use arrow::array::{ArrayRef, Int64Array, TimestampMicrosecondArray};
-    use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
-    let time = Field::new("time", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), false);
-    let schema = Schema::new(vec![time, Field::new("index", DataType::Int64, true)]);
-    let times: ArrayRef =
-        Arc::new(TimestampMicrosecondArray::from(vec![1_795_910_400_000_000 + index]).with_timezone("UTC"));
-    arrow::array::RecordBatch::try_new(Arc::new(schema), vec![times, Arc::new(Int64Array::from(vec![index]))])
-        .expect("a batch")
 }
 
 async fn files(lake: &Lake, version: Option<i64>) -> Vec<File> {
