@@ -26,7 +26,7 @@ fn first_instant(year: i16, month: i8, day: i8) -> Option<i64> {
 }
 
 fn last_year(text: &str) -> Option<i16> {
-    text.split(|c: char| !c.is_ascii_digit()).filter(|digits| digits.len() == 4).next_back()?.parse().ok()
+    text.split(|c: char| !c.is_ascii_digit()).rfind(|digits| digits.len() == 4)?.parse().ok()
 }
 
 #[cfg(test)]
