@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Rows after which an answer is cut and marked `truncated`, unless the request asks for fewer. Default 10,000.
+    /// Rows after which an answer is cut and marked `truncated`, unless the request asks for fewer. Default 100,000.
     pub max_rows: usize,
     /// Milliseconds after which a query is cancelled, unless the request asks for fewer. Default 60,000.
     pub timeout_ms: u64,
@@ -29,7 +29,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Config {
-            max_rows: 10_000,
+            max_rows: 100_000,
             timeout_ms: 60_000,
             memory_bytes: 1 << 30,
             footer_cache_bytes: 256 << 20,

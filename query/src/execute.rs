@@ -35,7 +35,7 @@ pub(crate) struct Engine {
     pub(crate) lake: Lake,
     pub(crate) deps: Deps,
     shared: Shared,
-    places: Semaphore,
+    places: Arc<Semaphore>,
     answered: Counter,
     failed: Counter,
 }
@@ -50,7 +50,11 @@ impl Engine {
             deps.metrics.counter("tokenwatt_query_requests_total", "Queries by outcome.", &labels)
         };
         let (answered, failed) = (outcome("answered"), outcome("failed"));
-        let places = Semaphore::new(config.concurrency);
+        let places = Arc::new(Semaphore::new(config.concurrency));
+        let (free, concurrency) = (Arc::downgrade(&places), config.concurrency);
+        deps.metrics.observe("tokenwatt_query_running", "Queries running now.", &[], move || {
+            free.upgrade().map(|free| concurrency.saturating_sub(free.available_permits()) as f64)
+        });
         Ok(Engine { config, lake, deps, shared, places, answered, failed })
     }
 

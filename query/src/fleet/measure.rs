@@ -54,7 +54,11 @@ fn instant(us: i64) -> String {
 fn calls_sql(from_us: i64) -> String {
     let mut sql = "SELECT region, model, measured_at, count(*) AS requests".to_owned();
     for (column, bounds) in [("ttft_s", TTFT_BOUNDS.as_slice()), ("tpot_s", TPOT_BOUNDS.as_slice())] {
-        let _ = write!(sql, ", count({column}) AS {column}_count, sum({column}) AS {column}_sum");
+        let _ = write!(
+            sql,
+            ", count({column}) AS {column}_count, sum({column}) AS {column}_sum, max({column}) AS {column}_max, \
+             first_value(trace_id ORDER BY {column} DESC NULLS LAST) AS {column}_trace"
+        );
         for (index, bound) in bounds.iter().enumerate() {
             let _ = write!(sql, ", count(CASE WHEN {column} <= {bound:?} THEN 1 END) AS {column}_{index}");
         }
@@ -106,7 +110,9 @@ fn calls(measured: &mut Measured, answer: &SqlAnswer) {
             if count > 0.0 {
                 let at_most = (0..bounds).map(|index| row.number(&format!("{column}_{index}")).unwrap_or(0.0)).collect();
                 let sum = row.number(&format!("{column}_sum")).unwrap_or(0.0);
-                measured.buckets.push((family, labels.clone(), Buckets { at_most, count, sum }));
+                let trace = Some(row.text(&format!("{column}_trace"))).filter(|trace| !trace.is_empty());
+                let slowest = trace.zip(row.number(&format!("{column}_max")));
+                measured.buckets.push((family, labels.clone(), Buckets { at_most, count, sum, slowest }));
             }
         }
     }

@@ -33,6 +33,8 @@ pub(super) struct Buckets {
     pub(super) at_most: Vec<f64>,
     pub(super) count: f64,
     pub(super) sum: f64,
+    /// The slowest call of the last minute that had one: its trace and how long it took.
+    pub(super) slowest: Option<(String, f64)>,
 }
 
 /// What one closed minute held.
@@ -82,6 +84,7 @@ impl Series {
             total.at_most.iter_mut().zip(&buckets.at_most).for_each(|(total, more)| *total += more);
             total.count += buckets.count;
             total.sum += buckets.sum;
+            total.slowest = buckets.slowest;
         }
         for (family, labels, increment) in minute.increments {
             // A negative increment would make the counter fall, and every rate after it explode.
@@ -168,14 +171,17 @@ impl Declared {
 }
 
 fn histogram(text: &mut String, name: &str, labels: &Labels, buckets: &Buckets, bounds: &[f64]) {
-    for (bound, count) in bounds.iter().zip(&buckets.at_most) {
+    let all = std::iter::once((f64::INFINITY, buckets.count));
+    let mut slowest = buckets.slowest.as_ref();
+    for (bound, count) in bounds.iter().copied().zip(buckets.at_most.iter().copied()).chain(all) {
         let mut labels = labels.clone();
-        labels.push(("le", format!("{bound:?}")));
-        sample(text, name, "_bucket", &labels, *count);
+        labels.push(("le", if bound.is_finite() { format!("{bound:?}") } else { "+Inf".to_owned() }));
+        sample(text, name, "_bucket", &labels, count);
+        if let Some((trace, seconds)) = slowest.take_if(|(_, seconds)| *seconds <= bound) {
+            text.pop();
+            let _ = writeln!(text, " # {{trace_id=\"{}\"}} {seconds}", escaped(trace));
+        }
     }
-    let mut all = labels.clone();
-    all.push(("le", "+Inf".to_owned()));
-    sample(text, name, "_bucket", &all, buckets.count);
     sample(text, name, "_count", labels, buckets.count);
     sample(text, name, "_sum", labels, buckets.sum);
 }
@@ -214,7 +220,7 @@ mod tests {
         at_most[8] = 2.0;
         for watts in [900.0, 800.0] {
             series.add(Measured {
-                buckets: vec![(Family::Ttft, eu(), Buckets { at_most: at_most.clone(), count: 3.0, sum: 4.5 })],
+                buckets: vec![(Family::Ttft, eu(), Buckets { at_most: at_most.clone(), count: 3.0, sum: 4.5, slowest: Some(("abc".to_owned(), 2.0)) })],
                 increments: vec![(Family::OutputTokens, eu(), 10.0), (Family::Energy, eu(), -1.0)],
                 gauges: vec![(Family::Power, eu(), watts)],
             });
@@ -223,6 +229,7 @@ mod tests {
         for line in [
             r#"tokenwatt_ttft_seconds_bucket{region="eu-west-1",le="1.0"} 4"#,
             r#"tokenwatt_ttft_seconds_bucket{region="eu-west-1",le="+Inf"} 6"#,
+            r##"tokenwatt_ttft_seconds_bucket{region="eu-west-1",le="2.5"} 0 # {trace_id="abc"} 2"##,
             r#"tokenwatt_ttft_seconds_sum{region="eu-west-1"} 9"#,
             r#"tokenwatt_output_tokens_total{region="eu-west-1"} 20"#,
             r#"tokenwatt_energy_joules_total{region="eu-west-1"} 0"#,

@@ -114,7 +114,7 @@ async fn cost_adds_up_to_the_last_unit() {
 async fn no_price_is_unknown_and_not_zero() {
     let world = fleet().await;
     let rows = world.rows(&format!("SELECT hosts, unpriced_hosts, unpriced, basis FROM cost_per_region WHERE {RANGE} ORDER BY time LIMIT 1")).await;
-    assert_eq!(rows, [[json!(2), json!(1), json!("custom-npu.8x in eu-west-1"), json!("list, assumed on-demand")]]);
+    assert_eq!(rows, [[json!(2), json!(1), json!("custom-npu.8x on-demand in eu-west-1"), json!("list, assumed on-demand")]]);
     let alone = world.rows(&format!("SELECT cost_usd, basis FROM node_cost WHERE {RANGE} AND host_id = 'i-2'")).await;
     assert_eq!(alone, [[json!(null), json!("no price")]]);
 }
@@ -170,7 +170,7 @@ async fn fleet_series_count_each_minute_once() {
     let page = world.query.fleet.page().await;
     let place = r#"region="eu-west-1",model="m""#;
     for line in [
-        format!(r#"tokenwatt_ttft_seconds_bucket{{{place},measured_at="server",le="1.0"}} 1"#),
+        format!(r##"tokenwatt_ttft_seconds_bucket{{{place},measured_at="server",le="1.0"}} 1 # {{trace_id="a"}} 1"##),
         format!(r#"tokenwatt_ttft_seconds_count{{{place},measured_at="server"}} 1"#),
         format!(r#"tokenwatt_requests_total{{{place},measured_at="server"}} 1"#),
         format!(r#"tokenwatt_cost_usd_total{{{place}}} 0.270443"#),

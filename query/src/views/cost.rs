@@ -13,6 +13,7 @@ const BASIS: ViewColumn = column(
 );
 const METHOD: ViewColumn = column("method", "", "how cost was split: by device time, or the whole host");
 const PRICE: ViewColumn = column("usd_per_hour", "USD/h", "price of the hosts at that time");
+const OPTION: ViewColumn = column("option", "", "purchase option priced");
 const DEVICE: ViewColumn = column("device_us", "us", "device time of that part");
 const OUTPUT: ViewColumn = column("output_tokens", "{token}", "output tokens of the replica in the minute");
 const INPUT: ViewColumn = column("input_tokens", "{token}", "input tokens of calls that arrived in the minute");
@@ -41,7 +42,7 @@ pub(super) const COST_PER_REGION: View = View {
         column("shared_cost_usd", "USD", "cost of hosts without an engine"),
         PRICE,
         column("unpriced_hosts", "{host}", "hosts without a price, whose cost is in no sum"),
-        column("unpriced", "", "their types and regions"),
+        column("unpriced", "", "their types, purchase options and regions"),
         BASIS,
         METHOD,
         column("oldest_price_as_of", "", "as-of date of the oldest price used"),
@@ -110,7 +111,7 @@ pub(super) const NODE_COST: View = View {
     sql: include_str!("node_cost.sql"),
     columns: &[
         MINUTE,
-        column("option", "", "purchase option priced"),
+        OPTION,
         PRICE,
         column("charged_us", "us", "time charged"),
         COST,
@@ -134,7 +135,7 @@ pub(super) const REPLICA_COST: View = View {
     doc: "One row per replica, minute and part of its time. A host's cost is split over its replicas by chips, a replica's by device \
           time; both splits give away every last unit (largest remainder), so the parts of a host sum to its cost exactly.",
     sql: include_str!("replica_cost.sql"),
-    columns: &[MINUTE, PART, DEVICE, COST, PRICE, OUTPUT, INPUT, BASIS, METHOD, AS_OF, PRICE_CONFIDENCE],
+    columns: &[MINUTE, PART, DEVICE, COST, PRICE, OUTPUT, INPUT, OPTION, BASIS, METHOD, AS_OF, PRICE_CONFIDENCE],
     passes: &[&telemetry::table::DEVICES],
     tables: A_WINDOW,
     views: NOTHING,

@@ -8,7 +8,7 @@ SELECT time, region, model,
   sum(CASE WHEN part = 'shared' THEN cost_usd END) AS shared_cost_usd,
   sum(usd_per_hour) AS usd_per_hour,
   count(DISTINCT CASE WHEN basis = 'no price' THEN host_id END) AS unpriced_hosts,
-  string_agg(DISTINCT CASE WHEN basis = 'no price' THEN host_type || ' in ' || coalesce(region, 'no region') END, ', ') AS unpriced,
+  string_agg(DISTINCT CASE WHEN basis = 'no price' THEN coalesce(host_type, 'unknown type') || ' ' || replace("option", '_', '-') || ' in ' || coalesce(region, 'no region') END, ', ') AS unpriced,
   string_agg(DISTINCT CASE WHEN basis <> 'no price' THEN basis END, ', ') AS basis,
   string_agg(DISTINCT method, ', ') AS method,
   min(price_as_of) AS oldest_price_as_of

@@ -1,6 +1,6 @@
 WITH replicas AS (
   SELECT n.time, n.region, coalesce(r.model, n.model) AS model, n.host_id, n.host_type, r.instance,
-    n.basis, n.price_as_of, n.price_confidence, n.requests, n.input_tokens,
+    n."option", n.basis, n.price_as_of, n.price_confidence, n.requests, n.input_tokens,
     CASE WHEN r.instance IS NULL THEN n.output_tokens ELSE r.output_tokens END AS output_tokens,
     r.requests_us, r.unattributed_us, r.padding_us, r.idle_us,
     -- replicas on one host share its price by the chips they hold
@@ -29,5 +29,5 @@ SELECT time, region, model, host_id, host_type, instance, part,
   CASE WHEN part <> 'requests' AND instance IS NOT NULL THEN NULL ELSE usd_per_hour END AS usd_per_hour,
   CASE WHEN part <> 'requests' AND instance IS NOT NULL THEN NULL ELSE output_tokens END AS output_tokens,
   CASE WHEN part <> 'requests' AND instance IS NOT NULL THEN NULL ELSE input_tokens END AS input_tokens,
-  basis, CASE WHEN instance IS NULL THEN 'whole host' ELSE 'device time' END AS method, price_as_of, price_confidence
+  "option", basis, CASE WHEN instance IS NULL THEN 'whole host' ELSE 'device time' END AS method, price_as_of, price_confidence
 FROM parts
