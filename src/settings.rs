@@ -79,13 +79,12 @@ impl Settings for Config {
         if self.state.to_string_lossy().contains("://") {
             faults.push("`state` must be a local directory".to_owned());
         }
-        let open = [
-            ("collector.grpc_addr", self.collector.grpc_addr.ip()),
-            ("collector.http_addr", self.collector.http_addr.ip()),
-            ("ui.http_addr", self.ui.http_addr.ip()),
-            ("node.http_addr", self.node.http_addr.ip()),
-        ];
-        open.into_iter().for_each(|(key, ip)| self.loopback(key, ip, faults));
+        if self.collector.writers.is_empty() {
+            self.loopback("collector.grpc_addr", self.collector.grpc_addr.ip(), faults);
+            self.loopback("collector.http_addr", self.collector.http_addr.ip(), faults);
+        }
+        self.loopback("ui.http_addr", self.ui.http_addr.ip(), faults);
+        self.loopback("node.http_addr", self.node.http_addr.ip(), faults);
         self.collector.validate(faults);
         self.query.validate(faults);
         self.node.validate(faults);
@@ -94,6 +93,11 @@ impl Settings for Config {
 }
 
 impl Config {
+    /// The collector's settings with the directory of its journal.
+    pub(crate) fn collector(&self) -> collector::Config {
+        collector::Config { state: self.state.clone(), ..self.collector.clone() }
+    }
+
     /// Whoever reaches an open port may write and read everything, so that must be somebody's decision.
     fn loopback(&self, key: &str, ip: IpAddr, faults: &mut Vec<String>) {
         if !ip.is_loopback() && !self.open {

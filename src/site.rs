@@ -37,8 +37,7 @@ impl Site {
         // The port first: when it is taken, nothing has been written.
         let (listener, addr) = listen(config.ui.http_addr).await?;
         let lake = open(config, deps).await?;
-        let settings = collector::Config { state: config.state.clone(), ..config.collector.clone() };
-        let collector = collector::build(settings, lake.clone(), deps.clone()).await?;
+        let collector = collector::build(config.collector(), lake.clone(), deps.clone()).await?;
         let query = query::build(config.query.clone(), lake, deps.clone()).await?;
         let options = ui_options(&config.ui, deps, Some((collector.grpc_addr(), collector.http_addr())));
         let router = pages(&query, options).merge(query.router()).merge(deps.health.router());

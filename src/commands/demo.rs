@@ -16,6 +16,7 @@ use crate::settings;
 use crate::site::Site;
 
 #[derive(Args)]
+#[group(id = "demo")]
 pub(crate) struct Flags {
     #[command(flatten)]
     up: up::Flags,

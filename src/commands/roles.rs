@@ -41,8 +41,7 @@ pub(crate) async fn collector(common: &Common, ports: &OtlpPorts) -> Result<(), 
         .build(async {
             places::prepare(&config)?;
             let lake = site::open(&config, &deps).await?;
-            let settings = collector::Config { state: config.state.clone(), ..config.collector };
-            Ok(collector::build(settings, lake, deps.clone()).await?)
+            Ok(collector::build(config.collector(), lake, deps.clone()).await?)
         })
         .await?;
     let addresses = site::collector_addresses(&built);
