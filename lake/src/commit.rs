@@ -5,6 +5,7 @@
 //! if the table's mark of its journal equals `from`, and moves the mark to `to` in the same commit. So an answer that got lost,
 //! a replay after a crash and a second process committing the same frames all end alike: applied once.
 
+mod counters;
 mod plan;
 
 use std::sync::Arc;
@@ -12,13 +13,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use service::clock::SharedClock;
-use service::{Error, Kind, Result};
+use service::{Deps, Error, Kind, Result};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::head::{Head, Known};
 use crate::log::Written;
 use crate::snapshot::FileAdd;
+use counters::Counters;
 use plan::{Plan, Stamp, Verdict, plan};
 
 /// Entries that may wait for one table.
@@ -70,6 +72,7 @@ pub(crate) struct Committer {
     head: Arc<Head>,
     clock: SharedClock,
     waiting: Mutex<Vec<Waiting>>,
+    counters: Counters,
 }
 
 struct Waiting {
@@ -78,8 +81,9 @@ struct Waiting {
 }
 
 impl Committer {
-    pub(crate) fn new(head: Arc<Head>, clock: SharedClock) -> Committer {
-        Committer { head, clock, waiting: Mutex::default() }
+    pub(crate) fn new(head: Arc<Head>, deps: &Deps) -> Committer {
+        let counters = Counters::new(head.table, &deps.metrics);
+        Committer { head, clock: Arc::clone(&deps.clock), waiting: Mutex::default(), counters }
     }
 
     /// Commits a change, together with those that wait for the same table.
@@ -139,6 +143,7 @@ impl Committer {
                 }
             }
             Err(error) => {
+                self.counters.failed();
                 for waiting in batch {
                     let _ = waiting.answer.send(Err(copy(&error)));
                 }
@@ -165,9 +170,11 @@ impl Committer {
             match self.head.log.write(version, &actions).await? {
                 Written::Ours => {
                     self.head.advance(known, version, &actions)?;
+                    self.counters.committed(changes.len());
                     return Ok(answers(verdicts, version));
                 }
                 Written::Taken => {
+                    self.counters.lost_race();
                     pause(race).await;
                     self.head.catch_up(known).await?;
                     current = true;

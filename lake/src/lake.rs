@@ -79,7 +79,7 @@ impl Lake {
         let shelf = |table: &'static Table| {
             let log = Arc::new(DeltaLog::new(table, Arc::clone(&store)));
             let head = Arc::new(Head::new(table, log, Arc::clone(&deps.clock)));
-            (table.name, Shelf { committer: Committer::new(Arc::clone(&head), Arc::clone(&deps.clock)), head })
+            (table.name, Shelf { committer: Committer::new(Arc::clone(&head), deps), head })
         };
         let tables = TABLES.iter().copied().map(shelf).collect();
         let shared = Arc::new(Shared { store, access, clock: Arc::clone(&deps.clock), tables });

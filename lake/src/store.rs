@@ -81,7 +81,7 @@ impl Store {
     /// Writes one small object twice: the second time it must be refused.
     async fn probe(&self) -> Result<()> {
         let path = Path::from(format!("_tokenwatt/probe-{}", Uuid::new_v4().simple()));
-        let unwritable = |e| failure(format!("write to the lake at {}", self.url), e);
+        let unwritable = |e| self.unusable("write to", e);
         self.lake.put_opts(&path, "1".into(), PutMode::Create.into()).await.map_err(unwritable)?;
         let second = self.lake.put_opts(&path, "2".into(), PutMode::Create.into()).await;
         // What stays behind after a failure here is one byte that nobody reads.
@@ -97,8 +97,17 @@ impl Store {
     }
 
     async fn reachable(&self) -> Result<()> {
-        let unreadable = |e| failure(format!("read the lake at {}", self.url), e);
-        self.lake.list_with_delimiter(None).await.map(|_| ()).map_err(unreadable)
+        self.lake.list_with_delimiter(None).await.map(|_| ()).map_err(|e| self.unusable("read", e))
+    }
+
+    fn unusable(&self, verb: &str, error: object_store::Error) -> Error {
+        let failed = failure(format!("{verb} the lake at {}", self.url), error);
+        match failed.hint() {
+            None if self.url.scheme() == "s3" => failed.with_hint(
+                "is the endpoint up (AWS_ENDPOINT_URL, AWS_REGION), and are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY set?",
+            ),
+            _ => failed,
+        }
     }
 }
 

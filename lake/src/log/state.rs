@@ -26,6 +26,8 @@ pub struct State {
     /// Where in `files` a path is.
     places: HashMap<String, u64>,
     next_place: u64,
+    /// Greatest `time` of any live row, kept up so that a version costs no pass over all statistics.
+    newest_time_us: Option<i64>,
     /// Last frame by journal.
     through: HashMap<String, i64>,
 }
@@ -43,6 +45,7 @@ impl State {
             files: BTreeMap::new(),
             places: HashMap::new(),
             next_place: 0,
+            newest_time_us: None,
             through: HashMap::new(),
         }
     }
@@ -115,13 +118,12 @@ impl State {
     /// What a reader sees.
     pub fn snapshot(&self) -> Snapshot {
         let files: Vec<_> = self.files.values().cloned().collect();
-        let newest_time_us = files.iter().filter_map(|file| file.newest_time_us()).max();
         Snapshot {
             table: self.table,
             version: self.version,
             committed_at_us: self.committed_at_us,
             files,
-            newest_time_us,
+            newest_time_us: self.newest_time_us,
         }
     }
 
@@ -150,14 +152,16 @@ impl State {
 
     fn remember(&mut self, file: File) {
         self.forget(&file.path);
+        self.newest_time_us = self.newest_time_us.max(file.newest_time_us());
         self.places.insert(file.path.clone(), self.next_place);
         self.files.insert(self.next_place, Arc::new(file));
         self.next_place += 1;
     }
 
     fn forget(&mut self, path: &str) {
-        if let Some(place) = self.places.remove(path) {
-            self.files.remove(&place);
+        let Some(file) = self.places.remove(path).and_then(|place| self.files.remove(&place)) else { return };
+        if file.newest_time_us() == self.newest_time_us {
+            self.newest_time_us = self.files.values().filter_map(|file| file.newest_time_us()).max();
         }
     }
 }
