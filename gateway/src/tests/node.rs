@@ -150,7 +150,7 @@ fn stepwise(shared: Arc<Shared>) -> Response {
                 }
                 2 => format!("{}{DONE}", usage_frame(7, 2)),
                 _ => {
-                    guard.0 = None;
+                    drop(guard.0.take());
                     return None;
                 }
             };

@@ -240,3 +240,82 @@ fn wrong_files_are_named() {
     std::fs::write(&broken, &changed).unwrap();
     assert!(!reason(&broken).is_empty());
 }
+
+/// What llama.cpp (build of node-llama-cpp 3.22.0) answers with the same file at temperature 0.
+const LLAMA_CPP: [(&str, &[u32], &str); 2] = [
+    (
+        "The capital of France is",
+        &[504, 3575, 282, 4649, 314],
+        " Paris.\n\nThe United States has a population of approximately 3",
+    ),
+    (
+        "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n\
+         <|im_start|>user\nWhat is a watt? Answer in one sentence.<|im_end|>\n<|im_start|>assistant\n",
+        &[
+            1, 9690, 198, 2683, 359, 253, 5356, 5646, 11173, 3365, 3511, 308, 34519, 28, 7018, 411, 407, 19712, 8182, 2, 198, 1,
+            4093, 198, 1780, 314, 253, 31821, 47, 19842, 281, 582, 6330, 30, 2, 198, 1, 520, 9531, 198,
+        ],
+        "A watt is a unit of power, representing the rate at which energy is converted from one form to another.",
+    ),
+];
+
+/// SmolLM2's tokens are those of llama.cpp, and every token of llama.cpp's greedy answers is our first choice or all but tied with
+/// it. Exact equality cannot be asked: both round activations to 8 bits, in blocks of different size. `TOKENWATT_MODEL` names the file.
+#[test]
+#[ignore = "needs the model file: TOKENWATT_MODEL=SmolLM2-135M-Instruct.Q4_1.gguf"]
+fn smollm2_answers_as_llama_cpp_does() {
+    let path = PathBuf::from(std::env::var_os("TOKENWATT_MODEL").expect("TOKENWATT_MODEL is not set"));
+    let mut file = Gguf::open(&path).unwrap();
+    let (vocabulary, template) = (Vocabulary::load(&file).unwrap(), Template::load(&file).unwrap());
+    let model = Llama::load(&mut file).unwrap();
+    let special = "In 1234 there were 56 cats and it's  fine\n\n  def f(x): return x\u{e9} \u{1f980}";
+    let expected = [
+        788, 216, 33, 34, 35, 36, 665, 592, 216, 37, 38, 7680, 284, 357, 506, 216, 4979, 8866, 753, 275, 24, 104, 727, 1003, 1792,
+        2756, 15107, 116, 218,
+    ];
+    assert_eq!(vocabulary.encode(special).unwrap(), expected);
+    let watt = ChatMessage { role: "user".to_owned(), content: "What is a watt? Answer in one sentence.".to_owned() };
+    assert_eq!(template.render(&[watt]).unwrap(), LLAMA_CPP[1].0);
+    for (prompt, ids, answer) in LLAMA_CPP {
+        let mut tokens = vocabulary.encode(prompt).unwrap();
+        assert_eq!(tokens, ids);
+        tokens.extend(vocabulary.encode(answer).unwrap());
+        let rows: Vec<Row> = tokens.iter().map(|token| Row { token: *token, sequence: 0, sample: true }).collect();
+        let logits = model.forward(&rows, &mut [&mut Kv::new(model.shape())]).unwrap();
+        let (mut first, mut worst) = (0, 0.0_f32);
+        for (logits, next) in logits[ids.len() - 1..].iter().zip(&tokens[ids.len()..]) {
+            let gap = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max) - logits[*next as usize];
+            first += u32::from(gap == 0.0);
+            worst = worst.max(gap);
+        }
+        let count = tokens.len() - ids.len();
+        println!("{first} of {count} tokens are the first choice, the worst is {worst:.2} behind");
+        assert!(first as usize * 10 >= count * 8 && worst < 1.0);
+    }
+}
+
+/// Prints how fast SmolLM2 decodes here, alone and with eight sequences in a step.
+#[test]
+#[ignore = "a measurement; needs the model file: TOKENWATT_MODEL=SmolLM2-135M-Instruct.Q4_1.gguf"]
+fn smollm2_speed() {
+    let begun = Instant::now();
+    let path = PathBuf::from(std::env::var_os("TOKENWATT_MODEL").expect("TOKENWATT_MODEL is not set"));
+    let mut engine = build(&Config { model_path: path, slots: 8, ..Config::default() }).unwrap();
+    println!("loaded in {:?}", begun.elapsed());
+    let prompt: Vec<u32> = LLAMA_CPP[1].1.to_vec();
+    for batch in [1, 1, 8] {
+        let begun = Instant::now();
+        for seq in 0..batch {
+            engine.close(SeqId(seq));
+            open(engine.as_mut(), seq, &prompt, greedy());
+            step(engine.as_mut(), vec![work(seq, 0, prompt.len() as u32, true)]);
+        }
+        let prefill = begun.elapsed() / batch as u32;
+        let begun = Instant::now();
+        for done in 0..32 {
+            step(engine.as_mut(), (0..batch).map(|seq| work(seq, prompt.len() as u32 + done, 1, true)).collect());
+        }
+        let rate = 32.0 * batch as f64 / begun.elapsed().as_secs_f64();
+        println!("batch {batch}: prompt of {} tokens in {prefill:?}, {rate:.0} tokens/s", prompt.len());
+    }
+}
