@@ -114,6 +114,23 @@ impl Config {
 /// # Errors
 /// All faults of all places in one.
 pub(crate) fn load(common: &Common, flags: Vec<(&str, String)>) -> Result<Loaded<Config>, Failure> {
+    let loaded = read(common, flags)?;
+    service::observe::init(&loaded.config.log)?;
+    Ok(loaded)
+}
+
+/// Reads the settings for a command whose answer is all that matters: it logs only errors unless somebody asked for more.
+///
+/// # Errors
+/// All faults of all places in one.
+pub(crate) fn load_quietly(common: &Common) -> Result<Loaded<Config>, Failure> {
+    let loaded = read(common, Vec::new())?;
+    let asked = loaded.values.iter().any(|value| value.key == "log" && value.source != service::config::DEFAULT);
+    service::observe::init(if asked { &loaded.config.log } else { "error" })?;
+    Ok(loaded)
+}
+
+fn read(common: &Common, flags: Vec<(&str, String)>) -> Result<Loaded<Config>, Failure> {
     let mut places = Places::of_process(common.config.clone());
     let shared = [
         ("data", common.data.clone()),
@@ -122,9 +139,7 @@ pub(crate) fn load(common: &Common, flags: Vec<(&str, String)>) -> Result<Loaded
     ];
     let shared = shared.into_iter().filter_map(|(key, value)| Some((key, value?)));
     places.flags = shared.chain(flags).map(|(key, value)| (key.to_owned(), value)).collect();
-    let loaded = service::config::load::<Config>(&places)?;
-    service::observe::init(&loaded.config.log)?;
-    Ok(loaded)
+    Ok(service::config::load::<Config>(&places)?)
 }
 
 /// Flags of the OTLP ports as settings.

@@ -20,6 +20,8 @@ use crate::error::{Error, Result};
 /// Start of every environment variable that is a setting: `TOKENWATT__COLLECTOR__FLUSH_AFTER`.
 pub const ENV_PREFIX: &str = "TOKENWATT__";
 
+pub use place::DEFAULT;
+
 /// A tree of settings: plain data with defaults, and rules that its values must keep.
 pub trait Settings: Serialize + DeserializeOwned + Default {
     /// Adds one line for every rule broken, each naming its key.

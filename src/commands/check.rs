@@ -53,8 +53,7 @@ impl Finding {
 }
 
 pub(crate) async fn run(common: &Common, flags: &Flags) -> Result<(), Failure> {
-    let quiet = Common { log: common.log.clone().or_else(|| Some("error".to_owned())), ..common.clone() };
-    let loaded = settings::load(&quiet, Vec::new())?;
+    let loaded = settings::load_quietly(common)?;
     if !flags.quiet {
         print_settings(&loaded.values);
     }

@@ -67,9 +67,7 @@ pub(crate) async fn run(common: &Common, flags: &Flags) -> Result<(), Failure> {
         let error = Error::invalid("binary output is not for a terminal").with_hint("redirect it to a file");
         return Err(error.into());
     }
-    // Quiet unless asked: the answer is what the caller wants to see.
-    let quiet = Common { log: common.log.clone().or_else(|| Some("warn".to_owned())), ..common.clone() };
-    let config = settings::load(&quiet, Vec::new())?.config;
+    let config = settings::load_quietly(common)?.config;
     let request = SqlRequest { sql: statement(&flags.sql)?, max_rows: flags.max_rows, ..SqlRequest::default() };
     let body = match &flags.server {
         Some(server) => {

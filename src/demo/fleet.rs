@@ -47,7 +47,7 @@ pub(crate) struct Region {
 /// A kind of host.
 #[derive(Debug, Clone, Copy)]
 enum Host {
-    Inf2(&'static str),
+    Inf2,
     Trn1,
     /// Hardware that no price list and no power figure knows: shows what unknown looks like.
     Unlisted,
@@ -60,22 +60,16 @@ pub(crate) const REGIONS: [Region; 3] = [
         short: "use1",
         share: 0.4,
         utc_offset_h: -5.0,
-        hosts: &[Host::Inf2("on_demand"), Host::Inf2("spot"), Host::Trn1],
+        hosts: &[Host::Inf2, Host::Inf2, Host::Trn1],
     },
     Region {
         name: "us-west-2",
         short: "usw2",
         share: 0.35,
         utc_offset_h: -8.0,
-        hosts: &[Host::Inf2("on_demand"), Host::Trn1, Host::Unlisted],
+        hosts: &[Host::Inf2, Host::Trn1, Host::Unlisted],
     },
-    Region {
-        name: "eu-west-1",
-        short: "euw1",
-        share: 0.25,
-        utc_offset_h: 0.0,
-        hosts: &[Host::Inf2("on_demand"), Host::Inf2("on_demand")],
-    },
+    Region { name: "eu-west-1", short: "euw1", share: 0.25, utc_offset_h: 0.0, hosts: &[Host::Inf2, Host::Inf2] },
 ];
 
 /// How the fleet is set up.
@@ -169,7 +163,7 @@ fn node(plan: &Plan, region: &Region, place: u16, host: Host, port: u16) -> infe
     MODEL.clone_into(&mut sim.model);
     sim.seed = u64::from(port) + u64::from(place);
     let (host_type, pool, capacity) = match host {
-        Host::Inf2(capacity) => ("inf2.48xlarge", "inf2", capacity),
+        Host::Inf2 => ("inf2.48xlarge", "inf2", "on_demand"),
         Host::Trn1 => {
             "trn1.32xlarge".clone_into(&mut sim.like);
             ("trn1.32xlarge", "trn1", "on_demand")
@@ -195,7 +189,7 @@ fn node(plan: &Plan, region: &Region, place: u16, host: Host, port: u16) -> infe
         instance: Some(name.clone()),
         host_id: Some(name),
         host_type: Some(host_type.to_owned()),
-        provider: matches!(host, Host::Inf2(_) | Host::Trn1).then(|| "aws".to_owned()),
+        provider: matches!(host, Host::Inf2 | Host::Trn1).then(|| "aws".to_owned()),
         region: Some(region.name.to_owned()),
         zone: Some(format!("{}{letter}", region.name)),
         cluster: Some(format!("demo-{}", region.short)),

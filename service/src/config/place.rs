@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::Sourced;
 
-/// Source shown for values nobody set.
-const DEFAULT: &str = "default";
+/// Source of values that nobody set.
+pub const DEFAULT: &str = "default";
 
 /// The settings' own defaults.
 pub(super) struct Defaults<C>(pub(super) C);
