@@ -87,7 +87,7 @@ impl Sampler {
         Taken {
             now,
             executing: known.then(|| (executed_us / passed_us).clamp(0.0, 1.0)),
-            power_w: energy.filter(|_| known).map(|joules| joules / (passed_us / 1e6)),
+            power_w: energy.filter(|_| known).map(|joules| joules / seconds(now.time_ns - before.time_ns)),
         }
     }
 }

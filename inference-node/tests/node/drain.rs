@@ -36,6 +36,29 @@ async fn refused_batches_are_sent_again() {
     assert_eq!(received.named("llm_request").len(), 1);
 }
 
+/// A batch that the collector will never take does not hold up those behind it, and is counted.
+#[tokio::test]
+async fn hopeless_batches_are_dropped_and_counted() {
+    let world = World::start(|_| {}).await;
+    *world.received.reject.lock() = 1;
+    world.chat(&World::chat_body(1, false)).await.text().await.unwrap();
+    let counted = async {
+        loop {
+            let page = world.client.get(format!("{}/metrics", world.url)).send().await.unwrap().text().await.unwrap();
+            let line = page.lines().find(|line| line.starts_with("tokenwatt_node_spans_lost_total")).unwrap();
+            if !line.ends_with(" 0") {
+                return line.to_owned();
+            }
+        }
+    };
+    let line = tokio::time::timeout(PATIENCE, counted).await.unwrap();
+    let lost: usize = line.rsplit(' ').next().unwrap().parse().unwrap();
+    world.chat(&World::chat_body(5, false)).await.text().await.unwrap();
+    let received = world.end().await;
+    assert_eq!(received.spans().len() + lost, 1 + 5 + 2, "every span is either sent or counted");
+    assert!(received.named("token").len() >= 5);
+}
+
 /// A port that is taken is a clear error, not a panic.
 #[tokio::test]
 async fn port_in_use() {

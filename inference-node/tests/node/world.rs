@@ -33,6 +33,8 @@ pub(crate) struct Received {
     pub(crate) metrics: Arc<Mutex<Vec<ExportMetricsServiceRequest>>>,
     /// How many trace requests are still to be refused.
     pub(crate) refuse: Arc<Mutex<u32>>,
+    /// How many trace requests are still to be called malformed.
+    pub(crate) reject: Arc<Mutex<u32>>,
 }
 
 #[tonic::async_trait]
@@ -45,6 +47,11 @@ impl TraceService for Received {
         if *refuse > 0 {
             *refuse -= 1;
             return Err(Status::unavailable("starting"));
+        }
+        let mut reject = self.reject.lock();
+        if *reject > 0 {
+            *reject -= 1;
+            return Err(Status::invalid_argument("malformed"));
         }
         self.traces.lock().push(request.into_inner());
         Ok(Response::new(ExportTraceServiceResponse::default()))
