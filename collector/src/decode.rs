@@ -11,3 +11,6 @@ pub mod print;
 pub mod schema;
 pub mod view;
 pub mod wire;
+
+#[cfg(test)]
+mod tests;

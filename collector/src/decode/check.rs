@@ -227,7 +227,7 @@ fn value_soundness(kind: Kind, repeated: bool, value: Raw<'_>, depth: u32) -> Re
         (Kind::Text, Raw::Bytes(text)) => std::str::from_utf8(text).map(|_| ()).map_err(|_| Malformed::Utf8),
         (Kind::Message(message), Raw::Bytes(bytes)) => nested_soundness(message, bytes, depth + 1),
         (Kind::Bytes | Kind::Id, Raw::Bytes(_))
-        | (Kind::Bool | Kind::Int32 | Kind::Sint32 | Kind::Int64 | Kind::Uint64, Raw::Varint(_))
+        | (Kind::Bool | Kind::Int32 | Kind::Uint32 | Kind::Sint32 | Kind::Int64 | Kind::Uint64, Raw::Varint(_))
         | (Kind::Fixed64 | Kind::Sfixed64 | Kind::Double, Raw::Fixed64(_))
         | (Kind::Fixed32, Raw::Fixed32(_)) => Ok(()),
         (kind, Raw::Bytes(packed)) if repeated && kind.packable() => super::view::Packed::new(kind, packed).sound(),

@@ -8,6 +8,7 @@ use std::fmt;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 
 use super::schema::{Field, Kind, Message};
 use super::wire::{put_bytes, put_tag, put_varint};
@@ -45,6 +46,9 @@ impl<'de> Visitor<'de> for Object<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<std::borrow::Cow<'_, str>>()? {
             match self.message.named(&key) {
+                Some(field) if matches!(field.kind, Kind::Double) && !field.repeated => {
+                    double(map.next_value()?, field, self.out)?;
+                }
                 Some(field) => map.next_value_seed(Member { field, out: &mut *self.out })?,
                 None => {
                     map.next_value::<IgnoredAny>()?;
@@ -103,6 +107,12 @@ impl<'de> Visitor<'de> for Member<'_> {
         if !self.field.repeated {
             return Err(A::Error::custom(format_args!("{} is an array", self.field.json)));
         }
+        if matches!(self.field.kind, Kind::Double) {
+            while let Some(number) = seq.next_element()? {
+                double(number, self.field, self.out)?;
+            }
+            return Ok(());
+        }
         while seq.next_element_seed(Member { field: self.field, out: &mut *self.out })?.is_some() {}
         Ok(())
     }
@@ -128,12 +138,10 @@ impl<'de> Visitor<'de> for Member<'_> {
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<(), E> {
-        match self.field.kind {
-            Kind::Double => self.fixed64(value.to_bits()),
-            _ if value.fract() == 0.0 && value.abs() < 1e19 => return self.integer(value as i128),
-            _ => return Err(E::custom(format_args!("{} is not a whole number", self.field.json))),
+        if value.fract() == 0.0 && value.abs() < 1e19 {
+            return self.integer(value as i128);
         }
-        Ok(())
+        Err(E::custom(format_args!("{} is not a whole number", self.field.json)))
     }
 
     fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<(), E> {
@@ -144,11 +152,6 @@ impl<'de> Visitor<'de> for Member<'_> {
                 let bytes = base64(value)
                     .ok_or_else(|| E::custom(format_args!("{} is not base64", self.field.json)))?;
                 put_bytes(self.field.number, &bytes, self.out);
-            }
-            Kind::Double => {
-                let number: f64 =
-                    value.parse().map_err(|_| E::custom(format_args!("{} is not a number", self.field.json)))?;
-                self.fixed64(number.to_bits());
             }
             Kind::Bool => match value {
                 "true" => self.varint(1),
@@ -167,23 +170,28 @@ impl<'de> Visitor<'de> for Member<'_> {
     }
 }
 
+/// Reads a number to the last bit, which serde_json does not; text spells what JSON numbers cannot.
+fn double<E: serde::de::Error>(json: &RawValue, field: &Field, out: &mut Vec<u8>) -> Result<(), E> {
+    let text = json.get().trim_matches('"');
+    if text == "null" {
+        return Ok(());
+    }
+    let number: f64 = text.parse().map_err(|_| E::custom(format_args!("{} is not a number", field.json)))?;
+    put_tag(field.number, 1, out);
+    out.extend_from_slice(&number.to_bits().to_le_bytes());
+    Ok(())
+}
+
 impl Member<'_> {
     fn integer<E: serde::de::Error>(self, value: i128) -> Result<(), E> {
         let range = || E::custom(format_args!("{} is out of range", self.field.json));
         match self.field.kind {
-            Kind::Double => self.fixed64((value as f64).to_bits()),
             Kind::Uint64 => self.varint(u64::try_from(value).map_err(|_| range())?),
             Kind::Fixed64 => self.fixed64(u64::try_from(value).map_err(|_| range())?),
             Kind::Int64 => self.varint(i64::try_from(value).map_err(|_| range())? as u64),
             Kind::Sfixed64 => self.fixed64(i64::try_from(value).map_err(|_| range())? as u64),
-            Kind::Int32 => {
-                // Counts are unsigned, enumerations signed: either fits 32 bits.
-                let number = i64::try_from(value).map_err(|_| range())?;
-                if number < i64::from(i32::MIN) || number > i64::from(u32::MAX) {
-                    return Err(range());
-                }
-                self.varint(number as u64);
-            }
+            Kind::Int32 => self.varint(i64::from(i32::try_from(value).map_err(|_| range())?) as u64),
+            Kind::Uint32 => self.varint(u64::from(u32::try_from(value).map_err(|_| range())?)),
             Kind::Sint32 => {
                 let number = i64::from(i32::try_from(value).map_err(|_| range())?);
                 self.varint(((number << 1) ^ (number >> 63)) as u64);
@@ -194,7 +202,7 @@ impl Member<'_> {
                 self.out.extend_from_slice(&number.to_le_bytes());
             }
             Kind::Bool => self.varint(u64::from(value != 0)),
-            Kind::Text | Kind::Bytes | Kind::Id | Kind::Message(_) => {
+            Kind::Text | Kind::Bytes | Kind::Id | Kind::Double | Kind::Message(_) => {
                 return Err(E::custom(format_args!("{} is a number", self.field.json)));
             }
         }

@@ -218,6 +218,7 @@ fn scalar(kind: Kind, value: Raw<'_>, redaction: &Redaction, out: &mut String) -
         (Kind::Id, Raw::Bytes(bytes)) => push(out, format_args!("\"{}\"", hex::encode(bytes))),
         (Kind::Message(nested), Raw::Bytes(bytes)) => message(nested, bytes, redaction, out)?,
         (Kind::Bool, Raw::Varint(flag)) => out.push_str(if flag == 0 { "false" } else { "true" }),
+        (Kind::Uint32, Raw::Varint(number)) => push(out, format_args!("{}", number as u32)),
         (Kind::Int32, Raw::Varint(number)) => push(out, format_args!("{}", number as i32)),
         (Kind::Sint32, Raw::Varint(number)) => push(out, format_args!("{}", zigzag(number))),
         (Kind::Int64, Raw::Varint(number)) => push(out, format_args!("\"{}\"", number as i64)),

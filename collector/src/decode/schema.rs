@@ -33,8 +33,10 @@ pub enum Kind {
     Id,
     /// Varint, true or false.
     Bool,
-    /// Varint of at most 32 bits, also of enumerations; a number in JSON.
+    /// Varint of at most 32 bits, signed, also of enumerations; a number in JSON.
     Int32,
+    /// Varint of at most 32 bits, unsigned; a number in JSON.
+    Uint32,
     /// Zigzag varint of at most 32 bits.
     Sint32,
     /// Varint of 64 bits, signed; text in JSON.
@@ -94,7 +96,7 @@ pub static SCOPE: Message = Message {
         one(1, "name", Kind::Text),
         one(2, "version", Kind::Text),
         many(3, "attributes", Kind::Message(&KEY_VALUE)),
-        one(4, "droppedAttributesCount", Kind::Int32),
+        one(4, "droppedAttributesCount", Kind::Uint32),
     ],
 };
 
@@ -112,7 +114,7 @@ pub static ENTITY_REF: Message = Message {
 pub static RESOURCE: Message = Message {
     fields: &[
         many(1, "attributes", Kind::Message(&KEY_VALUE)),
-        one(2, "droppedAttributesCount", Kind::Int32),
+        one(2, "droppedAttributesCount", Kind::Uint32),
         many(3, "entityRefs", Kind::Message(&ENTITY_REF)),
     ],
 };
@@ -154,9 +156,9 @@ pub static SPAN: Message = Message {
         one(3, "traceState", Kind::Text),
         many(11, "events", Kind::Message(&EVENT)),
         many(13, "links", Kind::Message(&LINK)),
-        one(10, "droppedAttributesCount", Kind::Int32),
-        one(12, "droppedEventsCount", Kind::Int32),
-        one(14, "droppedLinksCount", Kind::Int32),
+        one(10, "droppedAttributesCount", Kind::Uint32),
+        one(12, "droppedEventsCount", Kind::Uint32),
+        one(14, "droppedLinksCount", Kind::Uint32),
     ],
 };
 
@@ -166,7 +168,7 @@ pub static EVENT: Message = Message {
         one(1, "timeUnixNano", Kind::Fixed64),
         one(2, "name", Kind::Text),
         many(3, "attributes", Kind::Message(&KEY_VALUE)),
-        one(4, "droppedAttributesCount", Kind::Int32),
+        one(4, "droppedAttributesCount", Kind::Uint32),
     ],
 };
 
@@ -177,7 +179,7 @@ pub static LINK: Message = Message {
         one(2, "spanId", Kind::Id),
         one(3, "traceState", Kind::Text),
         many(4, "attributes", Kind::Message(&KEY_VALUE)),
-        one(5, "droppedAttributesCount", Kind::Int32),
+        one(5, "droppedAttributesCount", Kind::Uint32),
         one(6, "flags", Kind::Fixed32),
     ],
 };
@@ -215,7 +217,7 @@ pub static LOG_RECORD: Message = Message {
         one(3, "severityText", Kind::Text),
         optional(5, "body", Kind::Message(&ANY_VALUE)),
         many(6, "attributes", Kind::Message(&KEY_VALUE)),
-        one(7, "droppedAttributesCount", Kind::Int32),
+        one(7, "droppedAttributesCount", Kind::Uint32),
         one(8, "flags", Kind::Fixed32),
         one(9, "traceId", Kind::Id),
         one(10, "spanId", Kind::Id),
@@ -299,7 +301,7 @@ pub static NUMBER_POINT: Message = Message {
         optional(4, "asDouble", Kind::Double),
         optional(6, "asInt", Kind::Sfixed64),
         many(5, "exemplars", Kind::Message(&EXEMPLAR)),
-        one(8, "flags", Kind::Int32),
+        one(8, "flags", Kind::Uint32),
     ],
 };
 
@@ -314,7 +316,7 @@ pub static HISTOGRAM_POINT: Message = Message {
         many(6, "bucketCounts", Kind::Fixed64),
         many(7, "explicitBounds", Kind::Double),
         many(8, "exemplars", Kind::Message(&EXEMPLAR)),
-        one(10, "flags", Kind::Int32),
+        one(10, "flags", Kind::Uint32),
         optional(11, "min", Kind::Double),
         optional(12, "max", Kind::Double),
     ],
@@ -332,7 +334,7 @@ pub static EXPONENTIAL_POINT: Message = Message {
         one(7, "zeroCount", Kind::Fixed64),
         optional(8, "positive", Kind::Message(&BUCKETS)),
         optional(9, "negative", Kind::Message(&BUCKETS)),
-        one(10, "flags", Kind::Int32),
+        one(10, "flags", Kind::Uint32),
         many(11, "exemplars", Kind::Message(&EXEMPLAR)),
         optional(12, "min", Kind::Double),
         optional(13, "max", Kind::Double),
@@ -353,7 +355,7 @@ pub static SUMMARY_POINT: Message = Message {
         one(4, "count", Kind::Fixed64),
         one(5, "sum", Kind::Double),
         many(6, "quantileValues", Kind::Message(&QUANTILE)),
-        one(8, "flags", Kind::Int32),
+        one(8, "flags", Kind::Uint32),
     ],
 };
 
