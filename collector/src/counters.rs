@@ -57,7 +57,10 @@ impl Counters {
             flush_retries: counter("flush_retries_total", "Uploads and commits that failed and were tried again."),
             dropped_frames: counter("dropped_frames_total", "Journal frames that could not be turned into rows."),
             journal_bytes: gauge("journal_bytes", "Journal on disk."),
-            oldest_unflushed_s: gauge("oldest_unflushed_seconds", "Age of the oldest body acknowledged but not committed."),
+            oldest_unflushed_s: gauge(
+                "oldest_unflushed_seconds",
+                "Age of the oldest body acknowledged but not committed.",
+            ),
             body_bytes: gauge("body_bytes", "Memory taken by bodies on their way into rows."),
         }
     }

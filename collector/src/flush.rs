@@ -49,8 +49,9 @@ pub(crate) async fn run(mut frames: Receiver<Frame>, gather: Gather, lanes: Lane
             let closed = state.close(now, !open);
             (state, closed)
         };
-        let (state, closed) =
-            tokio::task::spawn_blocking(work).await.map_err(|error| Error::internal("gather rows").with_source(error))?;
+        let (state, closed) = tokio::task::spawn_blocking(work)
+            .await
+            .map_err(|error| Error::internal("gather rows").with_source(error))?;
         gather = Some(state);
         for closed in closed? {
             let lane = lanes.get(closed.table.name).ok_or_else(|| Error::internal("a table without a lane"))?;

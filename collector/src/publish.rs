@@ -57,13 +57,8 @@ pub(crate) async fn run(mut closed: Receiver<Closed>, shore: Shore) -> Result<()
 
 async fn publish(closed: &Closed, shore: &Shore) -> Result<()> {
     let adds = write(closed, shore).await?;
-    let entry = Entry {
-        journal: shore.journal_id.clone(),
-        table: closed.table.name,
-        from: closed.from,
-        to: closed.to,
-        adds,
-    };
+    let entry =
+        Entry { journal: shore.journal_id.clone(), table: closed.table.name, from: closed.from, to: closed.to, adds };
     let outcome = retry(shore, || shore.lake.commit(entry.clone())).await?;
     match outcome {
         Outcome::Committed { .. } => Ok(()),

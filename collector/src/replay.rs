@@ -50,7 +50,9 @@ pub(crate) async fn run(
         }
         Ok(())
     };
-    tokio::task::spawn_blocking(replay).await.map_err(|error| Error::internal("replay the journal").with_source(error))?
+    tokio::task::spawn_blocking(replay)
+        .await
+        .map_err(|error| Error::internal("replay the journal").with_source(error))?
 }
 
 fn readable(stored: &Stored, limit: usize) -> Result<bytes::Bytes> {

@@ -45,7 +45,12 @@ const GAUGES_EVERY: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// `Internal` if a sample cannot be written as JSON.
-pub(crate) async fn run(sampled: Sampled, every: Duration, journal: Sender<Append>, stop: CancellationToken) -> Result<()> {
+pub(crate) async fn run(
+    sampled: Sampled,
+    every: Duration,
+    journal: Sender<Append>,
+    stop: CancellationToken,
+) -> Result<()> {
     let mut gauges = tokio::time::interval(GAUGES_EVERY.min(every));
     let mut due = sampled.clock.monotonic() + every;
     loop {

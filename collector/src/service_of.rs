@@ -163,7 +163,8 @@ impl Built {
         drop(intake);
         let served = serve_both(self.grpc.0, self.http.0, router, stop.clone());
         let health = self.deps.health.component("collector");
-        let store = store(self.shore.clone(), self.digests, self.after, body_bytes_max, bodies, frames, replayed, health);
+        let store =
+            store(self.shore.clone(), self.digests, self.after, body_bytes_max, bodies, frames, replayed, health);
         let land = land(gathered, self.gather, self.shore, Arc::clone(&self.deps.clock));
         let ended = tokio::try_join!(served, sampling, store, land);
         drop(self.hold);

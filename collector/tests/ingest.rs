@@ -1,5 +1,7 @@
 //! The collector with a real lake in a directory and real clients on the loopback.
 
+#![allow(clippy::unwrap_used, reason = "a test ends where something it relies on fails")]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -90,7 +92,8 @@ async fn rows(directory: &Path, table: &str) -> Vec<RecordBatch> {
 
 fn texts(batches: &[RecordBatch], column: &str) -> Vec<Option<String>> {
     let column = |batch: &RecordBatch| {
-        let array = arrow::compute::cast(batch.column_by_name(column).unwrap(), &arrow::datatypes::DataType::Utf8).unwrap();
+        let array =
+            arrow::compute::cast(batch.column_by_name(column).unwrap(), &arrow::datatypes::DataType::Utf8).unwrap();
         array.as_string::<i32>().iter().map(|text| text.map(str::to_owned)).collect::<Vec<_>>()
     };
     batches.iter().flat_map(column).collect()
@@ -184,12 +187,17 @@ fn vllm(trace: u8) -> Span {
 async fn calls_and_tokens_reach_their_columns() {
     let directory = tempfile::tempdir().unwrap();
     let world = World::start(directory.path(), quick()).await;
-    let mut token = span(1, 2, "token", vec![
-        attribute("tokenwatt.token.index", Value::IntValue(0)),
-        attribute("tokenwatt.token.device_us", Value::IntValue(77)),
-        text("gen_ai.request.model", "m"),
-        text("odd", "kept"),
-    ]);
+    let mut token = span(
+        1,
+        2,
+        "token",
+        vec![
+            attribute("tokenwatt.token.index", Value::IntValue(0)),
+            attribute("tokenwatt.token.device_us", Value::IntValue(77)),
+            text("gen_ai.request.model", "m"),
+            text("odd", "kept"),
+        ],
+    );
     token.parent_span_id = vec![1; 8];
     let mut client = world.client().await.send_compressed(CompressionEncoding::Gzip);
     let answer = client.export(request(vec![vllm(1), token, span(1, 3, "retrieval", Vec::new())])).await.unwrap();
@@ -198,9 +206,13 @@ async fn calls_and_tokens_reach_their_columns() {
 
     let calls = rows(directory.path(), "requests").await;
     assert_eq!(texts(&calls, "trace_id"), [Some("01".repeat(16))]);
-    for (column, expected) in
-        [("measured_at", "server"), ("engine", "vllm"), ("region", "us-east-1"), ("request_id", "cmpl-7"), ("status", "ok")]
-    {
+    for (column, expected) in [
+        ("measured_at", "server"),
+        ("engine", "vllm"),
+        ("region", "us-east-1"),
+        ("request_id", "cmpl-7"),
+        ("status", "ok"),
+    ] {
         assert_eq!(texts(&calls, column), [Some(expected.to_owned())], "{column}");
     }
     for (column, expected) in
@@ -252,11 +264,14 @@ async fn what_was_acknowledged_survives_a_crash() {
         let world = World::start(directory.path(), config.clone()).await;
         let mut client = world.client().await;
         for id in 1..=20 {
-            client.export(request(vec![span(round, id, "work", Vec::new()), {
-                let mut token = span(round, id, "token", Vec::new());
-                token.parent_span_id = vec![id; 8];
-                token
-            }])).await.unwrap();
+            client
+                .export(request(vec![span(round, id, "work", Vec::new()), {
+                    let mut token = span(round, id, "token", Vec::new());
+                    token.parent_span_id = vec![id; 8];
+                    token
+                }]))
+                .await
+                .unwrap();
         }
         world.task.abort();
         assert!(world.task.await.unwrap_err().is_cancelled());

@@ -68,12 +68,8 @@ impl Gather {
     pub fn take(&mut self, frame: Frame, now: Duration) {
         self.last = frame.number;
         self.tables.enter(frame.number, frame.received_us);
-        let body = Body {
-            signal: frame.signal,
-            received_us: frame.received_us,
-            faulty: frame.faulty,
-            bytes: &frame.body,
-        };
+        let body =
+            Body { signal: frame.signal, received_us: frame.received_us, faulty: frame.faulty, bytes: &frame.body };
         if let Err(error) = self.normalizer.body(body, &mut self.tables) {
             // What was checked before it was journalled reads; a frame that does not is a fault of ours, and is named.
             self.counters.dropped_frames.inc();
@@ -117,6 +113,10 @@ impl Gather {
 
 impl Limits {
     fn age(&self, table: &Table) -> Duration {
-        if [&table::REQUESTS, &table::TOKENS, &table::DEVICES].contains(&table) { self.live_after } else { self.bulk_after }
+        if [&table::REQUESTS, &table::TOKENS, &table::DEVICES].contains(&table) {
+            self.live_after
+        } else {
+            self.bulk_after
+        }
     }
 }

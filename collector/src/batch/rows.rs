@@ -40,8 +40,8 @@ impl Rows {
         Self { schema: table.schema(), columns, rows: 0, bytes: 0 }
     }
 
-    /// Rows ended so far.
-    pub fn len(&self) -> usize {
+    /// How many rows were ended so far.
+    pub fn count(&self) -> usize {
         self.rows
     }
 
@@ -231,9 +231,9 @@ impl Column {
                 let names = MapFieldNames { entry: "key_value".into(), key: "key".into(), value: "value".into() };
                 Column::Map(Box::new(MapBuilder::new(Some(names), StringBuilder::new(), StringBuilder::new())))
             }
-            Kind::IntList => Column::IntList(Box::new(
-                ListBuilder::new(Int64Builder::new()).with_field(element(DataType::Int64)),
-            )),
+            Kind::IntList => {
+                Column::IntList(Box::new(ListBuilder::new(Int64Builder::new()).with_field(element(DataType::Int64))))
+            }
             Kind::DoubleList => Column::DoubleList(Box::new(
                 ListBuilder::new(Float64Builder::new()).with_field(element(DataType::Float64)),
             )),

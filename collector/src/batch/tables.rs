@@ -242,7 +242,7 @@ impl Buffer {
         let mut batches = Vec::with_capacity(self.by_day.len());
         let mut count = 0;
         for (day, rows) in std::mem::take(&mut self.by_day) {
-            count += rows.len();
+            count += rows.count();
             batches.push((date(day)?, rows.finish()?));
         }
         let from = std::mem::replace(&mut self.from, to);

@@ -149,8 +149,8 @@ impl<'de> Visitor<'de> for Member<'_> {
             Kind::Text => put_bytes(self.field.number, value.as_bytes(), self.out),
             Kind::Id => put_bytes(self.field.number, &id(value), self.out),
             Kind::Bytes => {
-                let bytes = base64(value)
-                    .ok_or_else(|| E::custom(format_args!("{} is not base64", self.field.json)))?;
+                let bytes =
+                    base64(value).ok_or_else(|| E::custom(format_args!("{} is not base64", self.field.json)))?;
                 put_bytes(self.field.number, &bytes, self.out);
             }
             Kind::Bool => match value {
@@ -160,9 +160,8 @@ impl<'de> Visitor<'de> for Member<'_> {
             },
             Kind::Message(_) => return Err(E::custom(format_args!("{} is text", self.field.json))),
             _ => {
-                let number: i128 = value
-                    .parse()
-                    .map_err(|_| E::custom(format_args!("{} is not a whole number", self.field.json)))?;
+                let number: i128 =
+                    value.parse().map_err(|_| E::custom(format_args!("{} is not a whole number", self.field.json)))?;
                 return self.integer(number);
             }
         }

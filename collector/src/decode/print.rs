@@ -5,7 +5,7 @@ use std::fmt::Write;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::schema::{self, Field, Kind, KEY_VALUE, Message};
+use super::schema::{self, Field, KEY_VALUE, Kind, Message};
 use super::view::{self, Attribute, Packed, Value};
 use super::wire::{Fields, Malformed, Raw, zigzag};
 use crate::normalize::redact::Redaction;
@@ -238,7 +238,19 @@ fn double(number: f64, out: &mut String) {
     if number.is_finite() {
         push(out, format_args!("{number:?}"));
     } else {
-        push(out, format_args!("\"{}\"", if number.is_nan() { "NaN" } else if number > 0.0 { "Infinity" } else { "-Infinity" }));
+        push(
+            out,
+            format_args!(
+                "\"{}\"",
+                if number.is_nan() {
+                    "NaN"
+                } else if number > 0.0 {
+                    "Infinity"
+                } else {
+                    "-Infinity"
+                }
+            ),
+        );
     }
 }
 

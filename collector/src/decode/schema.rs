@@ -275,18 +275,12 @@ pub static SUM: Message = Message {
 
 /// `Histogram`.
 pub static HISTOGRAM: Message = Message {
-    fields: &[
-        many(1, "dataPoints", Kind::Message(&HISTOGRAM_POINT)),
-        one(2, "aggregationTemporality", Kind::Int32),
-    ],
+    fields: &[many(1, "dataPoints", Kind::Message(&HISTOGRAM_POINT)), one(2, "aggregationTemporality", Kind::Int32)],
 };
 
 /// `ExponentialHistogram`.
 pub static EXPONENTIAL_HISTOGRAM: Message = Message {
-    fields: &[
-        many(1, "dataPoints", Kind::Message(&EXPONENTIAL_POINT)),
-        one(2, "aggregationTemporality", Kind::Int32),
-    ],
+    fields: &[many(1, "dataPoints", Kind::Message(&EXPONENTIAL_POINT)), one(2, "aggregationTemporality", Kind::Int32)],
 };
 
 /// `Summary`.
@@ -360,8 +354,7 @@ pub static SUMMARY_POINT: Message = Message {
 };
 
 /// `SummaryDataPoint.ValueAtQuantile`.
-pub static QUANTILE: Message =
-    Message { fields: &[one(1, "quantile", Kind::Double), one(2, "value", Kind::Double)] };
+pub static QUANTILE: Message = Message { fields: &[one(1, "quantile", Kind::Double), one(2, "value", Kind::Double)] };
 
 /// `Exemplar`.
 pub static EXEMPLAR: Message = Message {

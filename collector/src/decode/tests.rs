@@ -35,7 +35,7 @@ fn value(rng: &mut StdRng, depth: u32) -> AnyValue {
         3 => Some(Any::BoolValue(rng.random())),
         4 => Some(Any::BytesValue((0..rng.random_range(0..5)).map(|_| rng.random()).collect())),
         5 => {
-            let values = (0..rng.random_range(0..3)).map(|_| self::value(rng, depth + 1)).collect();
+            let values = (0..rng.random_range(0..3)).map(|_| value_below(rng, depth)).collect();
             Some(Any::ArrayValue(ArrayValue { values }))
         }
         6 => Some(Any::KvlistValue(KeyValueList { values: attributes(rng, depth + 1) })),
@@ -44,10 +44,18 @@ fn value(rng: &mut StdRng, depth: u32) -> AnyValue {
     AnyValue { value }
 }
 
+fn value_below(rng: &mut StdRng, depth: u32) -> AnyValue {
+    value(rng, depth + 1)
+}
+
 fn attributes(rng: &mut StdRng, depth: u32) -> Vec<KeyValue> {
     let count = rng.random_range(0..4);
     (0..count)
-        .map(|at| KeyValue { key: format!("k{at}.{}", text(rng)), value: Some(value(rng, depth)), ..KeyValue::default() })
+        .map(|at| KeyValue {
+            key: format!("k{at}.{}", text(rng)),
+            value: Some(value(rng, depth)),
+            ..KeyValue::default()
+        })
         .collect()
 }
 
@@ -294,7 +302,10 @@ fn a_bomb_is_refused_at_the_limit() {
         assert!(taken <= (1 << 20) + 1);
         let whole = inflate::inflate(compression, &body, 64 << 20, |_| true).unwrap();
         assert!(whole.iter().all(|byte| *byte == 0));
-        assert!(matches!(inflate::inflate(compression, &body, 64 << 20, |_| false), Err(inflate::InflateError::NoRoom)));
+        assert!(matches!(
+            inflate::inflate(compression, &body, 64 << 20, |_| false),
+            Err(inflate::InflateError::NoRoom)
+        ));
     }
     let junk = bytes::Bytes::from_static(b"no gzip at all");
     let refused = inflate::inflate(inflate::Compression::Gzip, &junk, 1 << 20, |_| true);

@@ -145,7 +145,10 @@ impl Normalizer {
         let sample = samples.merged.entry((micros(number.time), kind, get(&DEVICE_KEYS))).or_default();
         let percent = if metric.unit == "%" && source.factor == 1.0 { 0.01 } else { 1.0 };
         if let Some(slot) = sample.figures.get_mut(source.figure as usize) {
-            *slot = number.value().map(|value| value * source.factor * percent).filter(|value| possible(source.figure, *value));
+            *slot = number
+                .value()
+                .map(|value| value * source.factor * percent)
+                .filter(|value| possible(source.figure, *value));
         }
         if source.figure == Figure::Energy && number.start != 0 {
             sample.energy_start_us = Some(micros(number.start));

@@ -87,7 +87,8 @@ impl Normalizer {
         rows.int(columns.observed_unix_nano, record.observed as i64);
         rows.int(columns.severity_number, record.severity_number as i64);
         rows.text_some(columns.severity, record.severity);
-        let event = attributes.iter().find(|attribute| attribute.key == "event.name").and_then(|found| found.value.text());
+        let event =
+            attributes.iter().find(|attribute| attribute.key == "event.name").and_then(|found| found.value.text());
         if let Some(body) = record.body
             && !self.redaction.drops_body(event.unwrap_or(record.event_name))
         {
@@ -105,8 +106,10 @@ impl Normalizer {
         rows.text_some(columns.span_id, Hex::new(record.span_id).as_str());
         rows.int(columns.flags, i64::from(record.flags));
         rows.int(columns.dropped_attributes, i64::from(record.dropped));
-        let tenant =
-            attributes.iter().find(|attribute| attribute.key == telemetry::names::TENANT).and_then(|found| found.value.text());
+        let tenant = attributes
+            .iter()
+            .find(|attribute| attribute.key == telemetry::names::TENANT)
+            .and_then(|found| found.value.text());
         rows.text_opt(columns.tenant, tenant);
         Stored::new(attributes, &self.redaction)?.write(rows, columns.attributes, columns.attributes_typed);
         origin!(columns).write(place, &self.redaction, rows)?;

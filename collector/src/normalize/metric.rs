@@ -242,8 +242,10 @@ impl Normalizer {
             print::array(&schema::KEY_VALUE, 12, metric.bytes, &self.redaction, &mut json)?;
             rows.text(columns.metadata, &json);
         }
-        let tenant =
-            attributes.iter().find(|attribute| attribute.key == telemetry::names::TENANT).and_then(|found| found.value.text());
+        let tenant = attributes
+            .iter()
+            .find(|attribute| attribute.key == telemetry::names::TENANT)
+            .and_then(|found| found.value.text());
         rows.text_opt(columns.tenant, tenant);
         Stored::new(attributes, &self.redaction)?.write(rows, columns.attributes, columns.attributes_typed);
         columns.origin.write(place, &self.redaction, rows)?;
@@ -286,7 +288,12 @@ impl Number {
 }
 
 /// Writes what is special to a histogram's, exponential histogram's or summary's point.
-fn write_histogram(columns: &HistogramColumns, message: &Message, point: &[u8], rows: &mut Rows) -> Result<(), Malformed> {
+fn write_histogram(
+    columns: &HistogramColumns,
+    message: &Message,
+    point: &[u8],
+    rows: &mut Rows,
+) -> Result<(), Malformed> {
     rows.int(columns.start_unix_nano, fixed(message, point, "startTimeUnixNano")?.unwrap_or_default() as i64);
     rows.int(columns.time_unix_nano, fixed(message, point, "timeUnixNano")?.unwrap_or_default() as i64);
     rows.int(columns.count, fixed(message, point, "count")?.unwrap_or_default() as i64);

@@ -145,7 +145,8 @@ fn clamp(part: &mut Option<f64>, whole: Option<f64>, flags: &mut Flags) {
 /// Decides whether the emitter's input includes cached tokens by what adds up, never by which is larger.
 fn mend_tokens(figures: &mut Figures, flags: &mut Flags) {
     let cached = figures.cached_input_tokens.unwrap_or_default();
-    if let (Some(input), Some(output), Some(total)) = (figures.input_tokens, figures.output_tokens, figures.total_tokens)
+    if let (Some(input), Some(output), Some(total)) =
+        (figures.input_tokens, figures.output_tokens, figures.total_tokens)
         && total != input + output
     {
         if cached > 0 && total == input + output + cached {

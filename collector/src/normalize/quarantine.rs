@@ -4,10 +4,10 @@ use super::row::Hex;
 use super::{Normalizer, Place};
 use crate::batch::rows::columns;
 use crate::batch::tables::Tables;
+use crate::decode::print;
 use crate::decode::schema::{self, Message};
 use crate::decode::view::{Item, Span};
 use crate::decode::wire::Malformed;
-use crate::decode::print;
 
 columns! {
     /// Columns of `quarantine` beyond the dimensions.

@@ -269,7 +269,8 @@ fn write_outcome(columns: &Columns, seen: &Seen<'_>, rows: &mut Rows) -> Result<
     rows.text_some(columns.finish_reason, &finish);
     let error = seen.text(Field::ErrorType);
     rows.text_opt(columns.error_type, error);
-    let cancelled = |reason: &str| matches!(reason, "abort" | "aborted" | "cancelled" | "canceled" | "client_disconnected");
+    let cancelled =
+        |reason: &str| matches!(reason, "abort" | "aborted" | "cancelled" | "canceled" | "client_disconnected");
     let status = if cancelled(&finish) || error.is_some_and(cancelled) {
         "cancelled"
     } else if seen.span.status_code == STATUS_ERROR || error.is_some() {

@@ -86,7 +86,10 @@ impl Failure {
         let mut json = format!("{{\"code\":{},\"message\":", self.grpc);
         quote(&self.message, &mut json);
         if let Some(delay) = self.retry_after {
-            json.push_str(&format!(",\"details\":[{{\"@type\":\"{RETRY_INFO}\",\"retryDelay\":\"{}s\"}}]", delay.as_secs()));
+            json.push_str(&format!(
+                ",\"details\":[{{\"@type\":\"{RETRY_INFO}\",\"retryDelay\":\"{}s\"}}]",
+                delay.as_secs()
+            ));
         }
         json.push('}');
         json

@@ -11,10 +11,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
 use service::error::{Error, Result};
 
+use super::Encoding;
 use super::answer::{self, Failure};
 use super::intake::{Accepted, Intake, Raw, unprefix};
 use super::read::Length;
-use super::Encoding;
 use crate::decode::inflate::Compression;
 use crate::signal::Signal;
 

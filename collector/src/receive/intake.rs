@@ -108,7 +108,9 @@ impl Intake {
         let heavy = raw.bytes.len() > INLINE_BYTES || compression != Compression::Identity;
         let open = move || open(raw, limit, received_us);
         let opened = if heavy {
-            tokio::task::spawn_blocking(open).await.map_err(|error| Error::internal("read the body").with_source(error))??
+            tokio::task::spawn_blocking(open)
+                .await
+                .map_err(|error| Error::internal("read the body").with_source(error))??
         } else {
             open()?
         };

@@ -38,7 +38,10 @@ pub(super) async fn read(body: Body, length: Length, limit: usize, budget: &Budg
     let permit = budget.take(first).ok_or_else(no_room)?;
     match tokio::time::timeout(READ_TIMEOUT, collect(body, length, limit, permit, first)).await {
         Ok(read) => read,
-        Err(_) => Err(Error::new(Kind::Unavailable { retry_after: Duration::from_secs(1) }, "the body did not arrive in time")),
+        Err(_) => Err(Error::new(
+            Kind::Unavailable { retry_after: Duration::from_secs(1) },
+            "the body did not arrive in time",
+        )),
     }
 }
 

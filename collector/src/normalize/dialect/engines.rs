@@ -6,7 +6,8 @@ use super::{Alias, Dialect, Field, Place, alias, millis, rust_duration};
 pub(super) const SGLANG: Dialect = Dialect {
     name: "sglang",
     is_call: |seen| {
-        seen.has_key("rid") && seen.raw_text("module").is_some_and(|module| module.starts_with("sglang::"))
+        seen.has_key("rid")
+            && seen.raw_text("module").is_some_and(|module| module.starts_with("sglang::"))
             && (seen.has(Field::OutputTokens) || seen.has(Field::Ttft))
     },
     engine: Some("sglang"),

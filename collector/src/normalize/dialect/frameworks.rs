@@ -23,7 +23,9 @@ pub(super) const OPENINFERENCE: Dialect = Dialect {
 /// Vercel's provider spans; the spans around them add up several calls.
 pub(super) const VERCEL: Dialect = Dialect {
     name: "vercel_ai",
-    is_call: |seen| seen.span.name.starts_with("ai.") && seen.span.name.contains(".do") && seen.has(Field::RequestModel),
+    is_call: |seen| {
+        seen.span.name.starts_with("ai.") && seen.span.name.contains(".do") && seen.has(Field::RequestModel)
+    },
     engine: None,
     measured_at: Place::ByKind,
     ttft_definition: "first_chunk",

@@ -20,7 +20,9 @@ pub(super) const OLD: Dialect = Dialect {
     name: "gen_ai_old",
     is_call: |seen| {
         seen.text(Field::Operation).is_none()
-            && (seen.has_key("gen_ai.system") || seen.has_key("gen_ai.provider.name") || seen.has_key("llm.request.type"))
+            && (seen.has_key("gen_ai.system")
+                || seen.has_key("gen_ai.provider.name")
+                || seen.has_key("llm.request.type"))
             && (seen.has(Field::RequestModel) || seen.has(Field::ResponseModel))
             && (seen.has(Field::InputTokens) || seen.has(Field::OutputTokens))
     },
