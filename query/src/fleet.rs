@@ -8,12 +8,17 @@ mod series;
 
 use std::{sync::Arc, time::Duration};
 
-use axum::{Router, http::header, routing::get};
+use axum::{
+    Router,
+    http::{HeaderMap, header},
+    routing::get,
+};
 use parking_lot::Mutex;
 use service::{metrics::CONTENT_TYPE, shutdown::Stage};
 use telemetry::contract::ApiError;
 
 use crate::execute::Engine;
+pub(crate) use series::Exemplars;
 use series::Series;
 
 /// Microseconds in a minute.
@@ -48,9 +53,9 @@ impl Fleet {
     /// Route `/metrics`: the fleet's series, then the process's own.
     pub(crate) fn router(&self) -> Router {
         let fleet = self.clone();
-        let page = move || {
+        let page = move |headers: HeaderMap| {
             let fleet = fleet.clone();
-            async move { ([(header::CONTENT_TYPE, CONTENT_TYPE)], fleet.page().await) }
+            async move { ([(header::CONTENT_TYPE, CONTENT_TYPE)], fleet.page(exemplars(&headers)).await) }
         };
         Router::new().route("/metrics", get(page))
     }
@@ -85,9 +90,9 @@ impl Fleet {
     }
 
     /// The whole text.
-    pub(crate) async fn page(&self) -> String {
+    pub(crate) async fn page(&self, exemplars: Exemplars) -> String {
         let lag_s = self.lag_s().await;
-        let mut text = self.series.lock().render(lag_s);
+        let mut text = self.series.lock().render(lag_s, exemplars);
         text.push_str(&self.engine.deps.metrics.render_open());
         text.push_str("# EOF\n");
         text
@@ -103,4 +108,10 @@ impl Fleet {
         }
         newest.map(|us| (self.engine.deps.clock.now_us().saturating_sub(us)) as f64 / 1e6)
     }
+}
+
+/// Only who asks for OpenMetrics reads exemplars; to parsers of the older text they are a syntax error.
+fn exemplars(headers: &HeaderMap) -> Exemplars {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    if accept.contains("openmetrics") { Exemplars::Shown } else { Exemplars::Left }
 }

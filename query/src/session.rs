@@ -14,7 +14,7 @@ use datafusion::{
     common::Result,
     execution::{
         SessionState, SessionStateBuilder,
-        memory_pool::{FairSpillPool, TrackConsumersPool},
+        memory_pool::{GreedyMemoryPool, TrackConsumersPool},
         object_store::ObjectStoreUrl,
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
@@ -81,8 +81,13 @@ fn with_functions(mut state: SessionState) -> Result<SessionState> {
     Ok(state)
 }
 
+/// A tenth of the default: enough to merge the runs of a view over hours.
+const SORT_RESERVATION_BYTES: usize = 1 << 20;
+
 fn runtime(config: &Config) -> Result<Arc<RuntimeEnv>> {
-    let pool = TrackConsumersPool::new(FairSpillPool::new(config.memory_bytes), CONSUMERS_NAMED);
+    // Not a fair pool: a dashboard's views hold hundreds of small sorts at once, and an equal share each would be too
+    // little for the few that need more.
+    let pool = TrackConsumersPool::new(GreedyMemoryPool::new(config.memory_bytes), CONSUMERS_NAMED);
     RuntimeEnvBuilder::new()
         .with_memory_pool(Arc::new(pool))
         .with_metadata_cache_limit(config.footer_cache_bytes)
@@ -99,6 +104,8 @@ fn settings(config: &Config) -> SessionConfig {
     let options = settings.options_mut();
     options.execution.time_zone = Some("UTC".to_owned());
     options.execution.parquet.enable_page_index = true;
+    // Each sort sets this much aside for a merge of spilled runs, whether it spills or not.
+    options.execution.sort_spill_reservation_bytes = SORT_RESERVATION_BYTES;
     options.sql_parser.default_null_ordering = "nulls_max".to_owned();
     settings
 }

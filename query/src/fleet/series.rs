@@ -37,6 +37,13 @@ pub(super) struct Buckets {
     pub(super) slowest: Option<(String, f64)>,
 }
 
+/// Whether traces are named beside buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exemplars {
+    Shown,
+    Left,
+}
+
 /// What one closed minute held.
 #[derive(Debug, Default)]
 pub(super) struct Measured {
@@ -94,10 +101,10 @@ impl Series {
     }
 
     /// The text without `# EOF`.
-    pub(super) fn render(&self, lag_s: Option<f64>) -> String {
+    pub(super) fn render(&self, lag_s: Option<f64>, exemplars: Exemplars) -> String {
         let mut text = String::new();
         for family in FAMILIES {
-            self.family(&mut text, family);
+            self.family(&mut text, family, exemplars);
         }
         if let Some(lag_s) = lag_s {
             let declared = Declared {
@@ -112,7 +119,7 @@ impl Series {
         text
     }
 
-    fn family(&self, text: &mut String, family: Family) {
+    fn family(&self, text: &mut String, family: Family, exemplars: Exemplars) {
         let declared = family.declared();
         let of = |key: &(Family, Labels)| key.0 == family;
         if !self.buckets.keys().chain(self.counters.keys()).chain(self.gauges.keys()).any(of) {
@@ -120,7 +127,8 @@ impl Series {
         }
         declared.head(text);
         for ((_, labels), buckets) in self.buckets.iter().filter(|(key, _)| of(key)) {
-            histogram(text, declared.name, labels, buckets, family.bounds());
+            let slowest = buckets.slowest.as_ref().filter(|_| exemplars == Exemplars::Shown);
+            histogram(text, declared.name, labels, (buckets, family.bounds()), slowest);
         }
         for ((_, labels), value) in self.counters.iter().filter(|(key, _)| of(key)) {
             sample(text, declared.name, "_total", labels, *value);
@@ -170,9 +178,14 @@ impl Declared {
     }
 }
 
-fn histogram(text: &mut String, name: &str, labels: &Labels, buckets: &Buckets, bounds: &[f64]) {
+fn histogram(
+    text: &mut String,
+    name: &str,
+    labels: &Labels,
+    (buckets, bounds): (&Buckets, &[f64]),
+    mut slowest: Option<&(String, f64)>,
+) {
     let all = std::iter::once((f64::INFINITY, buckets.count));
-    let mut slowest = buckets.slowest.as_ref();
     for (bound, count) in bounds.iter().copied().zip(buckets.at_most.iter().copied()).chain(all) {
         let mut labels = labels.clone();
         labels.push(("le", if bound.is_finite() { format!("{bound:?}") } else { "+Inf".to_owned() }));
@@ -202,7 +215,7 @@ fn escaped(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Buckets, Family, Measured, Series, TTFT_BOUNDS};
+    use super::{Buckets, Exemplars, Family, Measured, Series, TTFT_BOUNDS};
 
     fn eu() -> Vec<(&'static str, String)> {
         vec![("region", "eu-west-1".to_owned())]
@@ -225,7 +238,7 @@ mod tests {
                 gauges: vec![(Family::Power, eu(), watts)],
             });
         }
-        let text = series.render(None);
+        let text = series.render(None, Exemplars::Shown);
         for line in [
             r#"tokenwatt_ttft_seconds_bucket{region="eu-west-1",le="1.0"} 4"#,
             r#"tokenwatt_ttft_seconds_bucket{region="eu-west-1",le="+Inf"} 6"#,
@@ -241,7 +254,7 @@ mod tests {
 
     #[test]
     fn no_data_is_absent() {
-        assert_eq!(Series::default().render(None), "");
-        assert!(Series::default().render(Some(1.5)).contains("tokenwatt_data_lag_seconds 1.5"));
+        assert_eq!(Series::default().render(None, Exemplars::Left), "");
+        assert!(Series::default().render(Some(1.5), Exemplars::Left).contains("tokenwatt_data_lag_seconds 1.5"));
     }
 }

@@ -167,7 +167,7 @@ async fn fleet_series_count_each_minute_once() {
     world.write(&REQUESTS, &[call(NOON + 5, 1.0), call(NOON + MINUTE - 1_000_000, 1.2)]).await;
     let minute = NOON / MINUTE;
     world.query.fleet.add(minute).await.expect("counted");
-    let page = world.query.fleet.page().await;
+    let page = world.query.fleet.page(crate::fleet::Exemplars::Shown).await;
     let place = r#"region="eu-west-1",model="m""#;
     for line in [
         format!(r##"tokenwatt_ttft_seconds_bucket{{{place},measured_at="server",le="1.0"}} 1 # {{trace_id="a"}} 1"##),
@@ -181,6 +181,6 @@ async fn fleet_series_count_each_minute_once() {
     }
     assert!(page.ends_with("# EOF\n") && !page.contains("tokenwatt_power_watts"), "{page}");
     world.query.fleet.add(minute + 1).await.expect("counted");
-    let page = world.query.fleet.page().await;
+    let page = world.query.fleet.page(crate::fleet::Exemplars::Shown).await;
     assert!(page.contains(&format!(r#"tokenwatt_requests_total{{{place},measured_at="server"}} 2"#)), "{page}");
 }
