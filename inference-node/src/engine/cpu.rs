@@ -33,7 +33,8 @@ use self::model::{Llama, Row};
 use self::sample::Sampler;
 use self::tokenizer::Vocabulary;
 use super::{
-    ChatMessage, Engine, EngineDescription, EngineError, NewToken, SeqId, SequenceInput, StepResult, StepTime, Text, TokenDecoder,
+    ChatMessage, Engine, EngineDescription, EngineError, NewToken, SeqId, SequenceInput, StepResult, StepTime, Text,
+    TokenDecoder,
 };
 use crate::schedule::StepPlan;
 
@@ -72,6 +73,9 @@ struct Cpu {
     model: Llama,
     sequences: HashMap<SeqId, Sequence>,
 }
+
+/// Rows of a step, and the sequences that they belong to.
+type Taken = (Vec<Row>, Vec<(SeqId, Sequence)>);
 
 struct Sequence {
     /// Prompt, then what was generated.
@@ -112,7 +116,7 @@ impl Cpu {
 
     /// The tokens that the plan runs, in plan order, and the sequences they belong to, out of the map so that the model can
     /// write to their caches.
-    fn take(&mut self, plan: &StepPlan) -> Result<(Vec<Row>, Vec<(SeqId, Sequence)>), EngineError> {
+    fn take(&mut self, plan: &StepPlan) -> Result<Taken, EngineError> {
         let (mut rows, mut taken) = (Vec::new(), Vec::new());
         for work in &plan.work {
             let (from, to) = (work.start as usize, work.start as usize + work.tokens as usize);
@@ -135,7 +139,12 @@ impl Cpu {
     }
 
     /// Runs the rows and picks a token for every sequence that yields one.
-    fn run(&self, plan: &StepPlan, rows: &[Row], taken: &mut [(SeqId, Sequence)]) -> Result<Vec<NewToken>, EngineError> {
+    fn run(
+        &self,
+        plan: &StepPlan,
+        rows: &[Row],
+        taken: &mut [(SeqId, Sequence)],
+    ) -> Result<Vec<NewToken>, EngineError> {
         let mut caches: Vec<&mut Kv> = taken.iter_mut().map(|(_, sequence)| &mut sequence.cache).collect();
         let logits = self.model.forward(rows, &mut caches);
         let logits = logits.map_err(|error| EngineError::Step { reason: error.to_string() })?;
@@ -164,7 +173,9 @@ impl Engine for Cpu {
     fn open(&mut self, seq: SeqId, input: SequenceInput) -> Result<(), EngineError> {
         let (length, limit) = (input.prompt.len(), self.description.max_len as usize);
         if length == 0 || length >= limit {
-            return Err(EngineError::Input { reason: format!("prompt has {length} tokens, the model takes 1 to {}", limit - 1) });
+            return Err(EngineError::Input {
+                reason: format!("prompt has {length} tokens, the model takes 1 to {}", limit - 1),
+            });
         }
         if let Some(id) = input.prompt.iter().find(|id| **id as usize >= self.model.vocabulary()) {
             return Err(EngineError::Input { reason: format!("token {id} is not in the vocabulary") });

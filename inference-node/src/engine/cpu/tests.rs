@@ -95,7 +95,11 @@ fn neighbours_do_not_matter() {
     let tiny = Tiny::even();
     let mut engine = engine(&tiny);
     let prompts: Vec<Vec<u32>> = (0..5).map(|seq| (0..4 + 3 * seq).map(|at| (7 * at + seq) % 250).collect()).collect();
-    let rules = |seq: usize| Sampling { temperature: if seq % 2 == 0 { 0.0 } else { 1.0 }, seed: seq as u64, ..greedy() };
+    let rules = |seq: usize| Sampling {
+        temperature: if seq.is_multiple_of(2) { 0.0 } else { 1.0 },
+        seed: seq as u64,
+        ..greedy()
+    };
     let mut expected = Vec::new();
     for (seq, prompt) in prompts.iter().enumerate() {
         open(engine.as_mut(), seq as u64, prompt, rules(seq));
@@ -252,8 +256,8 @@ const LLAMA_CPP: [(&str, &[u32], &str); 2] = [
         "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n\
          <|im_start|>user\nWhat is a watt? Answer in one sentence.<|im_end|>\n<|im_start|>assistant\n",
         &[
-            1, 9690, 198, 2683, 359, 253, 5356, 5646, 11173, 3365, 3511, 308, 34519, 28, 7018, 411, 407, 19712, 8182, 2, 198, 1,
-            4093, 198, 1780, 314, 253, 31821, 47, 19842, 281, 582, 6330, 30, 2, 198, 1, 520, 9531, 198,
+            1, 9690, 198, 2683, 359, 253, 5356, 5646, 11173, 3365, 3511, 308, 34519, 28, 7018, 411, 407, 19712, 8182,
+            2, 198, 1, 4093, 198, 1780, 314, 253, 31821, 47, 19842, 281, 582, 6330, 30, 2, 198, 1, 520, 9531, 198,
         ],
         "A watt is a unit of power, representing the rate at which energy is converted from one form to another.",
     ),
@@ -270,8 +274,8 @@ fn smollm2_answers_as_llama_cpp_does() {
     let model = Llama::load(&mut file).unwrap();
     let special = "In 1234 there were 56 cats and it's  fine\n\n  def f(x): return x\u{e9} \u{1f980}";
     let expected = [
-        788, 216, 33, 34, 35, 36, 665, 592, 216, 37, 38, 7680, 284, 357, 506, 216, 4979, 8866, 753, 275, 24, 104, 727, 1003, 1792,
-        2756, 15107, 116, 218,
+        788, 216, 33, 34, 35, 36, 665, 592, 216, 37, 38, 7680, 284, 357, 506, 216, 4979, 8866, 753, 275, 24, 104, 727,
+        1003, 1792, 2756, 15107, 116, 218,
     ];
     assert_eq!(vocabulary.encode(special).unwrap(), expected);
     let watt = ChatMessage { role: "user".to_owned(), content: "What is a watt? Answer in one sentence.".to_owned() };
