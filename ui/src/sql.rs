@@ -58,11 +58,6 @@ impl Where {
         }
         clause
     }
-
-    /// Length of the stretch in seconds.
-    pub(crate) fn seconds(&self) -> f64 {
-        (self.span.1 - self.span.0) as f64 / 1e6
-    }
 }
 
 /// A percentile of a column.
@@ -82,12 +77,13 @@ pub(crate) fn choices(span: (i64, i64)) -> String {
 /// a percentile of all regions cannot be made from percentiles of each.
 pub(crate) fn traffic(scope: &Scope, span: (i64, i64)) -> String {
     let filter = Where::scope(scope, span);
+    // A lake that is younger than the range is not diluted by the time before its first row.
+    let seconds = format!("greatest(({} - CAST(min(time) AS BIGINT)) / 1000000.0, 1.0)", span.1);
     format!(
-        "SELECT region, grouping(region) AS total,\n  {} AS ttft_p50,\n  {} AS ttft_p99,\n  sum(output_tokens) / {seconds:.3} AS output_tokens_per_s,\n  count(*) / {seconds:.3} AS requests_per_s,\n  sum(CASE WHEN status = 'error' THEN 1.0 ELSE 0.0 END) / count(*) AS error_ratio\nFROM calls\n{}\nGROUP BY GROUPING SETS ((), (region))\nORDER BY total DESC, region",
+        "SELECT region, grouping(region) AS total,\n  {} AS ttft_p50,\n  {} AS ttft_p99,\n  sum(output_tokens) / {seconds} AS output_tokens_per_s,\n  count(*) / {seconds} AS requests_per_s,\n  sum(CASE WHEN status = 'error' THEN 1.0 ELSE 0.0 END) / count(*) AS error_ratio\nFROM calls\n{}\nGROUP BY GROUPING SETS ((), (region))\nORDER BY total DESC, region",
         percentile(0.5, "ttft_s"),
         percentile(0.99, "ttft_s"),
         filter.clause(),
-        seconds = filter.seconds(),
     )
 }
 

@@ -146,7 +146,7 @@ fn tiles(asks: &Asks) -> AnyView {
     view! {
         {traffic("TTFT p50", "ttft_p50", Unit::Seconds, "arrival to first token".to_owned(), asks.worst_over_time("ttft_p50"))}
         {traffic("TTFT p99", "ttft_p99", Unit::Seconds, "line: the slowest region".to_owned(), asks.worst_over_time("ttft_p99"))}
-        {traffic("Output tokens", "output_tokens_per_s", Unit::TokensPerSecond, "mean of the range".to_owned(), asks.sum_over_time("output_tokens_per_s"))}
+        {traffic("Output tokens", "output_tokens_per_s", Unit::TokensPerSecond, "mean since the range's first request".to_owned(), asks.sum_over_time("output_tokens_per_s"))}
         {traffic("Requests", "requests_per_s", Unit::RequestsPerSecond, format!("{} failed", format::text(number("error_ratio"), Unit::Ratio)), asks.sum_over_time("requests_per_s"))}
         {asks.economy.tiles()}
     }
