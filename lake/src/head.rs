@@ -17,8 +17,10 @@ use crate::snapshot::Snapshot;
 const FRESH_FOR: Duration = Duration::from_millis(300);
 /// A table that nobody asked for in this time is no longer looked after in the background.
 const WANTED_FOR: Duration = Duration::from_secs(60);
-/// Versions read one by one before it is cheaper to load the table anew from its checkpoint.
-const STEPS_MAX: usize = 64;
+/// Round trips of reading on before it is cheaper to load the table anew from its checkpoint.
+const STEPS_MAX: usize = 12;
+/// Versions read in one round trip.
+const AHEAD_MAX: i64 = 16;
 /// Old versions kept for readers that ask for them again.
 const PAST_MAX: usize = 8;
 
@@ -140,10 +142,16 @@ impl Head {
         if !known.opened {
             return self.reload(known).await;
         }
+        let mut ahead = 1;
         for _ in 0..STEPS_MAX {
-            let next = known.state.version() + 1;
-            let Some(actions) = self.log.read(next).await? else { return Ok(()) };
-            known.state.apply(next, &actions)?;
+            let first = known.state.version() + 1;
+            // One request when there is nothing new, and few round trips when there is much.
+            let reads = (first..first + ahead).map(|version| self.log.read(version));
+            for (version, actions) in (first..).zip(futures::future::try_join_all(reads).await?) {
+                let Some(actions) = actions else { return Ok(()) };
+                known.state.apply(version, &actions)?;
+            }
+            ahead = (ahead * 2).min(AHEAD_MAX);
         }
         self.reload(known).await
     }
