@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::otlp::CALL_TOKENS;
-use crate::sender::Sender;
+use crate::sender::{Sender, connect};
 use crate::world::{Server, World};
 
 /// How often the server is killed; more by `TOKENWATT_CRASH_ROUNDS`.
@@ -44,7 +44,12 @@ async fn kill_9_in_mid_load_loses_nothing_and_doubles_nothing() {
 }
 
 async fn until_gone(mut sender: Sender, endpoint: String) -> Sender {
-    while sender.send(&endpoint, 1_000).await.is_ok() {}
+    // A collector that reads its journal refuses for a while; one that is gone cannot be connected to.
+    while connect(&endpoint).await.is_ok() {
+        if sender.send(&endpoint, 1_000).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
     sender
 }
 

@@ -67,6 +67,7 @@ async fn the_lake_lives_on_s3_with_signatures() {
     server.kill();
 
     let server = up(&world, &environment);
+    server.until_taking().await;
     sender.send(server.otlp_grpc(), 20).await.expect("send after the kill");
     let calls = sender.acknowledged() as i64;
     server.until_at_least("SELECT count(*) FROM requests", calls).await;

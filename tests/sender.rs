@@ -1,15 +1,15 @@
 //! A client that knows what was acknowledged: it sends again, the same bytes, whatever got no answer.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use opentelemetry_proto::tonic::collector::logs::v1::logs_service_client::LogsServiceClient;
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
-use tonic::Status;
 use tonic::transport::Channel;
+use tonic::{Code, Status};
 
 use crate::otlp;
-use crate::world::unix_ns;
+use crate::world::{PATIENCE, unix_ns};
 
 /// Calls, log records and metric points in one round of requests.
 const ROUND: u64 = 10;
@@ -49,13 +49,19 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends what is pending, if anything is.
+    /// Sends what is pending, if anything is; a collector that is starting is asked again, as its answer says.
     pub(crate) async fn settle(&mut self, endpoint: &str) -> Result<(), Status> {
-        if self.pending.is_none() {
-            return Ok(());
+        let deadline = Instant::now() + PATIENCE;
+        while self.pending.is_some() {
+            let channel = connect(endpoint).await?;
+            match self.round(&channel).await {
+                Err(status) if status.code() == Code::Unavailable && Instant::now() < deadline => {
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+                outcome => outcome?,
+            }
         }
-        let channel = connect(endpoint).await?;
-        self.round(&channel).await
+        Ok(())
     }
 
     async fn round(&mut self, channel: &Channel) -> Result<(), Status> {

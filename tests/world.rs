@@ -187,6 +187,16 @@ impl Server {
         }
     }
 
+    /// Waits until it takes data: after a crash it reads its journal first.
+    pub(crate) async fn until_taking(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        let ready = format!("{}/readyz", self.http());
+        while !self.client.get(&ready).send().await.is_ok_and(|answer| answer.status().is_success()) {
+            assert!(Instant::now() < deadline, "it does not become ready:\n{}", self.output());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// SIGKILL: no chance to do anything any more.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("kill");

@@ -44,7 +44,7 @@ def compare(table, measure):
     if not LAKE.startswith("s3://"):
         files = delta.file_uris()
         source = f"read_parquet({[file.removeprefix('file://') for file in files]!r})"
-        theirs = duckdb.sql(statement.format(source)).fetchone()
+        theirs = duckdb.sql(statement.format(source)).fetchall()[0]
         assert (int(theirs[0]), int(theirs[1])) == ours, f"{table} at {version}: DuckDB {theirs}, SQL {ours}"
     return version, ours[0]
 

@@ -3,11 +3,7 @@
 //! The tasks use only the standard library and a few small parsers, so that they start in seconds. What
 //! needs wasm-bindgen stands behind the feature `web`; the task `demo` runs that step as a second
 //! process with the feature on.
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a task talks to the person who started it"
-)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a task talks to the person who started it")]
 
 mod cargo;
 mod check;

@@ -101,7 +101,8 @@ fn join(mut chunks: Vec<Bytes>, total: usize) -> Bytes {
         return chunks.pop().unwrap_or_default();
     }
     let mut joined = BytesMut::with_capacity(total);
-    chunks.iter().for_each(|chunk| joined.extend_from_slice(chunk));
+    // Each chunk is freed as soon as it is copied: the body is never there twice.
+    chunks.into_iter().for_each(|chunk| joined.extend_from_slice(&chunk));
     joined.freeze()
 }
 
