@@ -21,6 +21,9 @@ pub(crate) const IO: u8 = 74;
 /// No right to do it (`EX_NOPERM`).
 const NO_PERMISSION: u8 = 77;
 
+/// A signal came before the work was done: 128 + SIGINT, as shells count.
+pub(crate) const INTERRUPTED: u8 = 130;
+
 /// An error and the code the process ends with.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -46,7 +49,8 @@ impl From<Error> for Failure {
             Kind::NotFound => NO_INPUT,
             Kind::Conflict | Kind::Overloaded { .. } | Kind::Throttled { .. } | Kind::Unavailable { .. } => UNAVAILABLE,
             Kind::Denied | Kind::Unauthenticated => NO_PERMISSION,
-            Kind::Cancelled | Kind::Internal => SOFTWARE,
+            Kind::Cancelled => INTERRUPTED,
+            Kind::Internal => SOFTWARE,
         };
         Self { code, error }
     }

@@ -5,15 +5,13 @@ use std::time::Duration;
 use service::signal::Stop;
 use service::{Deps, Error};
 
-use crate::failure::{Failure, IO};
+use crate::failure::{Failure, INTERRUPTED, IO};
 use crate::print;
 
 /// How long each stage of the shutdown may take.
 const STAGE_GRACE: Duration = Duration::from_secs(30);
 /// How long tasks may take to end after the last stage.
 const TASK_GRACE: Duration = Duration::from_secs(5);
-/// Exit code of a process that a second signal cut short: 128 + SIGINT, as shells count.
-const INTERRUPTED: i32 = 130;
 
 /// A running process: shared parts, and the signals that end it.
 pub(crate) struct Process {
@@ -59,7 +57,7 @@ impl Process {
             signal = self.stop.next() => {
                 tracing::error!(signal, "ended before everything was drained");
                 // Nothing runs after this on purpose: the journal is what keeps acknowledged data.
-                std::process::exit(INTERRUPTED);
+                std::process::exit(INTERRUPTED.into());
             }
         };
         if let Some(failure) = self.deps.tasks.failure() {

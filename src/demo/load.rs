@@ -13,8 +13,9 @@ use super::ask::{self, Application};
 use super::fleet::Region;
 use super::trace::Tracer;
 
-/// Calls of one region that run at once; further ones are left out and counted, so that a slow fleet is not buried.
-const CALLS_MAX: usize = 48;
+/// Calls of one region that run at once; further ones are left out and counted. A healthy region has about 5; a slow one
+/// is not buried, and finishes what it holds within the drain.
+const CALLS_MAX: usize = 12;
 
 /// How much load there is.
 #[derive(Debug, Clone)]
