@@ -29,6 +29,9 @@ use telemetry::table::{PARTITION, Table};
 /// Bytes read from a file's end in the hope that they hold its whole footer.
 const FOOTER_BYTES: usize = 64 * 1024;
 
+/// Files below this have so few pages that finding out which to skip costs more than reading them all.
+const PAGED_BYTES_MIN: u64 = 4 << 20;
+
 /// Columns whose equality picks few rows: there, rows are filtered while decoding.
 const POINT_COLUMNS: [&str; 5] = ["trace_id", "span_id", "request_span_id", "parent_span_id", "request_id"];
 
@@ -52,11 +55,12 @@ impl LakeTable {
         &self.snapshot
     }
 
-    fn source(&self, state: &dyn Session, filters: &[Expr]) -> Result<ParquetSource> {
+    fn source(&self, state: &dyn Session, filters: &[Expr], files: &[Arc<File>]) -> Result<ParquetSource> {
         let mut options = TableParquetOptions { global: state.config_options().execution.parquet.clone(), ..Default::default() };
         let is_lookup = filters.iter().any(picks_few_rows);
         options.global.pushdown_filters = is_lookup;
         options.global.reorder_filters = is_lookup;
+        options.global.enable_page_index = files.iter().any(|file| file.size > PAGED_BYTES_MIN);
         let env = state.runtime_env();
         let footers = env.cache_manager.get_file_metadata_cache();
         let reader = CachedParquetFileReaderFactory::new(env.object_store(&self.store)?, footers);
@@ -112,7 +116,7 @@ impl TableProvider for LakeTable {
         }
         let statistics = statistics(&files, self.schema.table_schema());
         let groups = groups(&files, state.config().target_partitions());
-        let config = FileScanConfigBuilder::new(self.store.clone(), Arc::new(self.source(state, filters)?))
+        let config = FileScanConfigBuilder::new(self.store.clone(), Arc::new(self.source(state, filters, &files)?))
             .with_file_groups(groups)
             .with_statistics(statistics)
             .with_projection_indices(projection.cloned())?

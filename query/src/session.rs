@@ -103,7 +103,6 @@ fn settings(config: &Config) -> SessionConfig {
         .with_default_catalog_and_schema(CATALOG, SCHEMA);
     let options = settings.options_mut();
     options.execution.time_zone = Some("UTC".to_owned());
-    options.execution.parquet.enable_page_index = true;
     // Each sort sets this much aside for a merge of spilled runs, whether it spills or not.
     options.execution.sort_spill_reservation_bytes = SORT_RESERVATION_BYTES;
     options.sql_parser.default_null_ordering = "nulls_max".to_owned();
