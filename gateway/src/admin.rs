@@ -50,7 +50,8 @@ async fn set_regions(
     let mut faults = Vec::new();
     region_weights(&weights, &mut faults);
     let known = |region: &String| gateway.fleet.nodes().iter().any(|node| node.region == *region);
-    faults.extend(weights.keys().filter(|region| !known(region)).map(|region| format!("no node is in region {region}")));
+    faults
+        .extend(weights.keys().filter(|region| !known(region)).map(|region| format!("no node is in region {region}")));
     if !faults.is_empty() {
         return Err(Error::invalid(faults.join("; ")));
     }

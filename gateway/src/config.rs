@@ -174,7 +174,8 @@ impl Config {
             }
         }
         if !self.http_addr.ip().is_loopback() && self.keys.is_empty() {
-            faults.push(format!("gateway.http_addr {} is open to the network but gateway.keys is empty", self.http_addr));
+            faults
+                .push(format!("gateway.http_addr {} is open to the network but gateway.keys is empty", self.http_addr));
         }
         if self.probe_every.is_zero() || self.probe_timeout.is_zero() {
             faults.push("gateway.probe_every and gateway.probe_timeout must be above 0".to_owned());

@@ -54,7 +54,9 @@ impl Fault {
         match self {
             Self::NoKey => "you did not provide an API key; send it as `Authorization: Bearer <key>`",
             Self::WrongKey => "incorrect API key provided",
-            Self::UnknownPath => "no such endpoint; this gateway serves /v1/chat/completions, /v1/completions and /v1/models",
+            Self::UnknownPath => {
+                "no such endpoint; this gateway serves /v1/chat/completions, /v1/completions and /v1/models"
+            }
             Self::BadJson => "the request body is no JSON object",
             Self::BodyBroken => "the request body could not be read to its end",
             Self::TooLarge => "the request body is larger than this gateway accepts",

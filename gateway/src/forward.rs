@@ -65,7 +65,8 @@ impl Forwarder {
             .build()
             .map_err(|error| Error::internal("set up the client for nodes").with_source(error))?;
         let secret = config.fleet_secret.as_deref().map(HeaderValue::from_str).transpose();
-        let mut secret = secret.map_err(|_| Error::invalid("gateway.fleet_secret holds characters that no header can"))?;
+        let mut secret =
+            secret.map_err(|_| Error::invalid("gateway.fleet_secret holds characters that no header can"))?;
         if let Some(secret) = &mut secret {
             secret.set_sensitive(true);
         }
@@ -112,7 +113,9 @@ impl Forwarder {
         let url = format!("{}{}", node.url, call.path);
         let request = self.client.request(call.method.clone(), url).headers(headers.clone()).body(call.body.clone());
         match tokio::time::timeout(self.answer_timeout, request.send()).await {
-            Ok(Ok(response)) if may_be_better_elsewhere(response.status()) => Tried::Failed(Some(response), outstanding),
+            Ok(Ok(response)) if may_be_better_elsewhere(response.status()) => {
+                Tried::Failed(Some(response), outstanding)
+            }
             Ok(Ok(response)) => Tried::Answered(Answer { response, outstanding }),
             Ok(Err(error)) => {
                 tracing::warn!(node = node.url, error = service::error::chain(&error), "node could not be reached");

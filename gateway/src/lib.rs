@@ -75,7 +75,8 @@ pub async fn build(config: Config, deps: Deps) -> Result<Built> {
         return Err(Error::invalid(format!("gateway settings: {}", faults.join("; "))));
     }
     let listener = service::listen::bind(config.http_addr).await?;
-    let address = listener.local_addr().map_err(|error| Error::internal("read the bound address").with_source(error))?;
+    let address =
+        listener.local_addr().map_err(|error| Error::internal("read the bound address").with_source(error))?;
     let fleet = Arc::new(Fleet::new(&config, &deps.metrics));
     let (recorder, recording) = record::new(&config, &deps);
     let gateway = Gateway {

@@ -43,7 +43,8 @@ async fn watch(gateway: &Gateway, node: &Node) {
 }
 
 async fn look(gateway: &Gateway, node: &Node) -> bool {
-    let answer = gateway.forwarder.client().get(format!("{}/readyz", node.url)).timeout(gateway.config.probe_timeout).send();
+    let answer =
+        gateway.forwarder.client().get(format!("{}/readyz", node.url)).timeout(gateway.config.probe_timeout).send();
     answer.await.is_ok_and(|response| response.status().is_success())
 }
 

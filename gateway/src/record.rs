@@ -56,14 +56,7 @@ pub(crate) struct Record {
 
 impl Record {
     pub(crate) fn new(call: &Call, asked: Asked, operation: &'static str, started_ns: i64) -> Self {
-        Self {
-            place: Some(call.place),
-            started_ns,
-            operation,
-            asked,
-            tenant: call.tenant.clone(),
-            ..Self::default()
-        }
+        Self { place: Some(call.place), started_ns, operation, asked, tenant: call.tenant.clone(), ..Self::default() }
     }
 
     pub(crate) fn dispatched(&mut self, node: &Node) {

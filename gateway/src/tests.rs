@@ -53,7 +53,8 @@ impl Front {
     }
 
     fn chat(&self) -> reqwest::RequestBuilder {
-        let body = json!({"model": "m", "stream": true, "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]});
+        let body =
+            json!({"model": "m", "stream": true, "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]});
         self.client.post(format!("{}/v1/chat/completions", self.url)).json(&body)
     }
 
@@ -259,7 +260,11 @@ async fn keys_give_tenants() {
         assert!(body["error"]["message"].is_string() && body["error"]["param"].is_null());
     }
     assert!(node.calls().is_empty());
-    let request = front.chat().bearer_auth("sk-1").header(names::HEADER_TENANT, "evil").header(names::HEADER_FLEET_SECRET, "guess");
+    let request = front
+        .chat()
+        .bearer_auth("sk-1")
+        .header(names::HEADER_TENANT, "evil")
+        .header(names::HEADER_FLEET_SECRET, "guess");
     assert_eq!(request.header("x-custom", "kept").send().await.unwrap().status(), 200);
     let calls = node.calls();
     let of = |name: &str| calls[0].get_all(name).iter().map(|value| value.to_str().unwrap()).collect::<Vec<_>>();

@@ -56,7 +56,9 @@ impl Drop for Dropped {
 }
 
 pub(super) fn frame(text: &str) -> String {
-    format!("data: {{\"id\":\"c\",\"model\":\"m\",\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}},\"finish_reason\":null}}]}}\n\n")
+    format!(
+        "data: {{\"id\":\"c\",\"model\":\"m\",\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}},\"finish_reason\":null}}]}}\n\n"
+    )
 }
 
 pub(super) fn usage_frame(prompt: u64, output: u64) -> String {

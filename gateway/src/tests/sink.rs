@@ -47,7 +47,8 @@ impl Sink {
     pub(super) fn only_span(&self) -> (BTreeMap<String, String>, Span) {
         let requests = self.requests.lock();
         let groups: Vec<_> = requests.iter().flat_map(|request| &request.resource_spans).collect();
-        let spans: Vec<&Span> = groups.iter().flat_map(|group| &group.scope_spans).flat_map(|scope| &scope.spans).collect();
+        let spans: Vec<&Span> =
+            groups.iter().flat_map(|group| &group.scope_spans).flat_map(|scope| &scope.spans).collect();
         assert_eq!((groups.len(), spans.len()), (1, 1), "{requests:?}");
         (attributes(&groups[0].resource.as_ref().unwrap().attributes), spans[0].clone())
     }

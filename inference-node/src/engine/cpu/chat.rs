@@ -56,7 +56,9 @@ impl Template {
             eos_token => self.end,
         };
         let prompt = self.environment.get_template("chat").and_then(|template| template.render(values));
-        prompt.map_err(|error| EngineError::Input { reason: format!("the model's chat template refuses the messages: {error}") })
+        prompt.map_err(|error| EngineError::Input {
+            reason: format!("the model's chat template refuses the messages: {error}"),
+        })
     }
 }
 
@@ -73,7 +75,8 @@ mod tests {
     fn plain_template_is_chatml() {
         let template = Template::compile(CHATML, String::new(), String::new()).unwrap();
         let prompt = template.render(&[message("system", "Be brief."), message("user", "Hi {{ 1 }}")]).unwrap();
-        let expected = "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi {{ 1 }}<|im_end|>\n<|im_start|>assistant\n";
+        let expected =
+            "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi {{ 1 }}<|im_end|>\n<|im_start|>assistant\n";
         assert_eq!(prompt, expected);
     }
 

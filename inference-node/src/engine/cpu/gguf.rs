@@ -39,8 +39,7 @@ impl Gguf {
         let fault = |problem: String| Fault { path: path.to_path_buf(), problem };
         let file = File::open(path).map_err(|error| fault(format!("cannot be opened: {error}")))?;
         let mut reader = BufReader::new(file);
-        let content = Content::read(&mut reader)
-            .map_err(|error| fault(format!("is no readable gguf: {error}")))?;
+        let content = Content::read(&mut reader).map_err(|error| fault(format!("is no readable gguf: {error}")))?;
         Ok(Self { path: path.to_path_buf(), content, reader })
     }
 

@@ -48,20 +48,14 @@ impl Llama {
     pub(crate) fn load(file: &mut Gguf) -> Result<Self, Fault> {
         let shape = file.shape()?;
         let embedding = matrix(file, &["token_embd.weight"], shape.hidden)?;
-        let head = if file.has("output.weight") {
-            Some(matrix(file, &["output.weight"], shape.hidden)?)
-        } else {
-            None
-        };
+        let head = if file.has("output.weight") { Some(matrix(file, &["output.weight"], shape.hidden)?) } else { None };
         let mut layers = Vec::with_capacity(shape.layers);
         for index in 0..shape.layers {
             layers.push(Layer::load(file, &shape, index)?);
         }
         let norm = file.vector("output_norm.weight", shape.hidden)?;
         let half = shape.head_dim / 2;
-        let frequencies = (0..half)
-            .map(|pair| shape.rope_base.powf(-(pair as f32) / half as f32))
-            .collect();
+        let frequencies = (0..half).map(|pair| shape.rope_base.powf(-(pair as f32) / half as f32)).collect();
         Ok(Self { shape, embedding, layers, norm, head, frequencies })
     }
 

@@ -49,7 +49,8 @@ impl Vocabulary {
     /// Token ids of `text`; special tokens spelled in it become themselves.
     pub(crate) fn encode(&self, text: &str) -> Result<Vec<u32>, EngineError> {
         let encoding = self.tokenizer.encode_fast(text, false);
-        let encoding = encoding.map_err(|error| EngineError::Input { reason: format!("cannot tokenise the prompt: {error}") })?;
+        let encoding =
+            encoding.map_err(|error| EngineError::Input { reason: format!("cannot tokenise the prompt: {error}") })?;
         let mut ids: Vec<u32> = self.begin.into_iter().collect();
         ids.extend_from_slice(encoding.get_ids());
         Ok(ids)
@@ -118,7 +119,9 @@ fn bpe(file: &Gguf, tokens: &[String], kinds: &[i64]) -> Result<Tokenizer, Fault
         }
     }
     let fault = |error: tokenizers::Error| file.fault(format!("has a vocabulary that does not fit together: {error}"));
-    let model = BPE::builder().vocab_and_merges(vocabulary.into_iter().collect::<tokenizers::models::bpe::Vocab>(), merges).build();
+    let model = BPE::builder()
+        .vocab_and_merges(vocabulary.into_iter().collect::<tokenizers::models::bpe::Vocab>(), merges)
+        .build();
     let mut tokenizer = Tokenizer::new(model.map_err(fault)?);
     let bytes = ByteLevel::new(false, false, true);
     let splits = match file.text("tokenizer.ggml.pre") {
@@ -135,10 +138,8 @@ fn bpe(file: &Gguf, tokens: &[String], kinds: &[i64]) -> Result<Tokenizer, Fault
 
 /// The file's own end token, and the ends of turn that chat models use beside it.
 fn ends(file: &Gguf, tokens: &[String]) -> Vec<u32> {
-    let mut ends: Vec<u32> = ["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"]
-        .iter()
-        .filter_map(|key| file.id(key))
-        .collect();
+    let mut ends: Vec<u32> =
+        ["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"].iter().filter_map(|key| file.id(key)).collect();
     for (token, id) in tokens.iter().zip(0..) {
         if matches!(token.as_str(), "<|im_end|>" | "<|endoftext|>" | "<|eot_id|>") && !ends.contains(&id) {
             ends.push(id);

@@ -77,7 +77,9 @@ impl Tiny {
         let embedding = &self.weights["token_embd.weight"];
         let mut states: Vec<Vec<f64>> = tokens
             .iter()
-            .map(|token| embedding[*token as usize * hidden..][..hidden].iter().map(|value| f64::from(*value)).collect())
+            .map(|token| {
+                embedding[*token as usize * hidden..][..hidden].iter().map(|value| f64::from(*value)).collect()
+            })
             .collect();
         for layer in 0..LAYERS {
             let mixed = self.attention(layer, &states);
@@ -159,7 +161,9 @@ impl Drop for Tiny {
 }
 
 fn product(weights: &[f32], input: &[f64], rows: usize) -> Vec<f64> {
-    let row = |row: usize| weights[row * input.len()..][..input.len()].iter().zip(input).map(|(w, x)| f64::from(*w) * x).sum();
+    let row = |row: usize| {
+        weights[row * input.len()..][..input.len()].iter().zip(input).map(|(w, x)| f64::from(*w) * x).sum()
+    };
     (0..rows).map(row).collect()
 }
 
@@ -177,7 +181,8 @@ fn turn(head: &mut [f64], position: usize) {
 /// Name, rows (0: a vector) and columns of every tensor.
 fn shapes(sizes: Sizes) -> Vec<(String, usize, usize)> {
     let Sizes { hidden, heads, kv_heads, head_dim, feed_forward, vocabulary } = sizes;
-    let mut shapes = vec![("token_embd.weight".to_owned(), vocabulary, hidden), ("output_norm.weight".to_owned(), 0, hidden)];
+    let mut shapes =
+        vec![("token_embd.weight".to_owned(), vocabulary, hidden), ("output_norm.weight".to_owned(), 0, hidden)];
     for layer in 0..LAYERS {
         for (part, rows, columns) in [
             ("attn_norm", 0, hidden),
@@ -225,7 +230,8 @@ fn metadata(sizes: Sizes) -> Vec<(&'static str, Value)> {
 /// Two special tokens, the 256 bytes, two merged ones, and fillers up to `size`; with their kinds.
 fn vocabulary(size: usize) -> (Vec<String>, Vec<i32>) {
     let mut tokens = vec!["<|im_start|>".to_owned(), "<|im_end|>".to_owned()];
-    let mut letters: Vec<(u8, char)> = crate::engine::cpu::tokenizer::byte_letters().into_iter().map(|(letter, byte)| (byte, letter)).collect();
+    let mut letters: Vec<(u8, char)> =
+        crate::engine::cpu::tokenizer::byte_letters().into_iter().map(|(letter, byte)| (byte, letter)).collect();
     letters.sort_unstable();
     tokens.extend(letters.into_iter().map(|(_, letter)| letter.to_string()));
     tokens.extend(["Ġa".to_owned(), "12".to_owned()]);
