@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 
 use bytes::Bytes;
+use flate2::bufread::MultiGzDecoder;
 
 /// How a body is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,12 +69,14 @@ pub fn inflate(
     match compression {
         Compression::Identity if body.len() > limit => Err(InflateError::TooLarge(limit)),
         Compression::Identity => Ok(body.clone()),
-        Compression::Gzip => drain(flate2::bufread::MultiGzDecoder::new(body.as_ref()), "gzip", limit, room),
+        Compression::Gzip => drain(|| Ok(MultiGzDecoder::new(body.as_ref())), "gzip", limit, room),
         Compression::Zstd => {
-            let decoder = zstd::stream::read::Decoder::with_buffer(body.as_ref())
-                .and_then(|mut decoder| decoder.window_log_max(WINDOW_LOG_MAX).map(|()| decoder))
-                .map_err(|error| InflateError::Invalid("zstd", error))?;
-            drain(decoder, "zstd", limit, room)
+            let open = || {
+                let mut decoder = zstd::stream::read::Decoder::with_buffer(body.as_ref())?;
+                decoder.window_log_max(WINDOW_LOG_MAX)?;
+                Ok(decoder)
+            };
+            drain(open, "zstd", limit, room)
         }
     }
 }
@@ -81,16 +84,24 @@ pub fn inflate(
 /// Largest zstd window, 8 MiB: what RFC 8878 recommends decoders to support, and no more memory than that.
 const WINDOW_LOG_MAX: u32 = 23;
 
-fn drain(
-    mut from: impl Read,
+/// Bytes inflated before the rest is measured: most bodies are smaller, and a bomb costs no more memory than this.
+const UNMEASURED: usize = 16 * 1024 * 1024;
+
+fn drain<R: Read>(
+    open: impl Fn() -> io::Result<R>,
     name: &'static str,
     limit: usize,
     mut room: impl FnMut(usize) -> bool,
 ) -> Result<Bytes, InflateError> {
+    let invalid = |error| InflateError::Invalid(name, error);
+    let mut from = open().map_err(invalid)?;
     let mut out = Vec::new();
     let mut filled = 0;
     loop {
         if filled == out.len() {
+            if filled == UNMEASURED && !fits(open().map_err(invalid)?, limit).map_err(invalid)? {
+                return Err(InflateError::TooLarge(limit));
+            }
             let length = (out.len() * 2).max(STEP).min(limit + 1);
             if filled == length {
                 return Err(InflateError::TooLarge(limit));
@@ -106,7 +117,7 @@ fn drain(
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(InflateError::Invalid(name, error)),
+            Err(error) => return Err(invalid(error)),
         }
         if filled > limit {
             return Err(InflateError::TooLarge(limit));
@@ -115,3 +126,21 @@ fn drain(
     out.truncate(filled);
     Ok(Bytes::from(out))
 }
+
+/// Whether it ends within `limit` bytes.
+fn fits(mut from: impl Read, limit: usize) -> io::Result<bool> {
+    let mut scratch = vec![0; STEP];
+    let mut total = 0;
+    while total <= limit {
+        match from.read(&mut scratch) {
+            Ok(0) => return Ok(true),
+            Ok(read) => total += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
+}
+
+/// A buffer doubles from [`STEP`], so it is exactly [`UNMEASURED`] long at some point.
+const _: () = assert!(UNMEASURED.is_power_of_two() && STEP.is_power_of_two());

@@ -70,6 +70,20 @@ pub fn typed(attributes: &[Attribute<'_>], redaction: &Redaction, out: &mut Stri
     Ok(())
 }
 
+/// Appends the attributes that a message holds in field `number` as a JSON object from key to `AnyValue`.
+pub fn by_key(bytes: &[u8], number: u32, redaction: &Redaction, out: &mut String) -> Result<(), Malformed> {
+    let mut attributes = Vec::new();
+    Attribute::read_all(bytes, number, &mut attributes)?;
+    out.push('{');
+    let mut first = true;
+    for attribute in attributes.iter().filter(|attribute| !redaction.drops(attribute.key)) {
+        name(attribute.key, &mut first, out);
+        message(&schema::ANY_VALUE, attribute.raw, redaction, out)?;
+    }
+    out.push('}');
+    Ok(())
+}
+
 /// Appends a value as a reader would write it: text as it is, numbers in digits, arrays and maps as plain JSON.
 pub fn plain(value: Value<'_>, redaction: &Redaction, out: &mut String) -> Result<(), Malformed> {
     match value {

@@ -307,6 +307,9 @@ fn a_bomb_is_refused_at_the_limit() {
             Err(inflate::InflateError::NoRoom)
         ));
     }
+    let large = bytes::Bytes::from(zstd::encode_all(&[7_u8; 20 << 20][..], 1).unwrap());
+    let whole = inflate::inflate(inflate::Compression::Zstd, &large, 20 << 20, |_| true).unwrap();
+    assert_eq!((whole.len(), whole.iter().all(|byte| *byte == 7)), (20 << 20, true));
     let junk = bytes::Bytes::from_static(b"no gzip at all");
     let refused = inflate::inflate(inflate::Compression::Gzip, &junk, 1 << 20, |_| true);
     assert!(matches!(refused, Err(inflate::InflateError::Invalid("gzip", _))));

@@ -239,7 +239,7 @@ impl Normalizer {
         }
         if metric.has_metadata {
             let mut json = String::new();
-            print::array(&schema::KEY_VALUE, 12, metric.bytes, &self.redaction, &mut json)?;
+            print::by_key(metric.bytes, 12, &self.redaction, &mut json)?;
             rows.text(columns.metadata, &json);
         }
         let tenant = attributes
