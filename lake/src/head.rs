@@ -15,6 +15,8 @@ use crate::snapshot::Snapshot;
 
 /// A reader that asks sooner after the last look at the log gets what that look found.
 const FRESH_FOR: Duration = Duration::from_millis(300);
+/// How long readers are shown the last known version while the store does not answer.
+const STALE_FOR: Duration = Duration::from_secs(60);
 /// A table that nobody asked for in this time is no longer looked after in the background.
 const WANTED_FOR: Duration = Duration::from_secs(60);
 /// Round trips of reading on before it is cheaper to load the table anew from its checkpoint.
@@ -73,8 +75,20 @@ impl Head {
         };
         match fresh {
             Some(snapshot) => Ok(snapshot),
-            None => self.refresh().await,
+            None => self.refresh().await.or_else(|error| self.stale(now, error)),
         }
+    }
+
+    /// While the store does not answer, what was seen last; its version and newest time say how old it is.
+    fn stale(&self, now: Duration, error: Error) -> Result<Arc<Snapshot>> {
+        let seen = self.seen.read();
+        let recent = seen.looked_at.is_some_and(|at| now.saturating_sub(at) < STALE_FOR);
+        if !recent || error.kind().retry_after().is_none() {
+            return Err(error);
+        }
+        let (table, version, error) = (self.table.name, seen.snapshot.version, service::error::chain(&error));
+        tracing::warn!(table, version, error, "the log cannot be read; readers see the last version known");
+        Ok(Arc::clone(&seen.snapshot))
     }
 
     /// The table as it was at `version`.
@@ -127,12 +141,7 @@ impl Head {
     /// # Cancel safety
     /// The state is at a version at every await.
     pub(crate) async fn catch_up(&self, known: &mut Known) -> Result<()> {
-        let outcome = self.read_on(known).await;
-        if outcome.is_err() {
-            // A half-applied version must not be built upon.
-            *known = Known { state: State::new(self.table), opened: false };
-            return outcome;
-        }
+        self.read_on(known).await?;
         known.opened = true;
         self.publish(known);
         Ok(())
@@ -149,7 +158,7 @@ impl Head {
             let reads = (first..first + ahead).map(|version| self.log.read(version));
             for (version, actions) in (first..).zip(futures::future::try_join_all(reads).await?) {
                 let Some(actions) = actions else { return Ok(()) };
-                known.state.apply(version, &actions)?;
+                self.step(known, version, &actions)?;
             }
             ahead = (ahead * 2).min(AHEAD_MAX);
         }
@@ -157,7 +166,9 @@ impl Head {
     }
 
     async fn reload(&self, known: &mut Known) -> Result<()> {
-        if let Some(state) = self.log.load(None).await? {
+        if let Some(state) = self.log.load(None).await?
+            && state.version() >= known.state.version()
+        {
             known.state = state;
         }
         Ok(())
@@ -165,13 +176,18 @@ impl Head {
 
     /// Goes on to a version that we have just written.
     pub(crate) fn advance(&self, known: &mut Known, version: i64, actions: &[Action]) -> Result<()> {
-        let outcome = known.state.apply(version, actions);
-        if outcome.is_err() {
-            *known = Known { state: State::new(self.table), opened: false };
-            return outcome;
-        }
+        self.step(known, version, actions)?;
         self.publish(known);
         Ok(())
+    }
+
+    fn step(&self, known: &mut Known, version: i64, actions: &[Action]) -> Result<()> {
+        let outcome = known.state.apply(version, actions);
+        if outcome.is_err() {
+            // A half-applied version must not be built upon.
+            *known = Known { state: State::new(self.table), opened: false };
+        }
+        outcome
     }
 
     /// Shows readers the state's version.

@@ -2,7 +2,8 @@
 
 use std::fmt::{self, Display};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -12,6 +13,7 @@ use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMode,
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
+use service::clock::{Clock, SharedClock};
 use service::{Deps, Kind};
 use url::Url;
 
@@ -27,6 +29,8 @@ struct Faulty {
     refuse: AtomicU32,
     /// PUTs still to be applied and then answered with an error.
     lose_answer: AtomicU32,
+    /// Whether log entries can be read.
+    silent: AtomicBool,
     /// Whether conditions of PUTs are ignored.
     careless: bool,
 }
@@ -64,6 +68,9 @@ impl ObjectStore for Faulty {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        if self.silent.load(Ordering::SeqCst) {
+            return Err(fault());
+        }
         self.inner.get_opts(location, options).await
     }
 
@@ -134,6 +141,37 @@ async fn after_an_outage_the_same_frames_with_other_files_are_counted_once() {
     let outcome = offer(&first, "j", 0).await.expect("answered");
     assert_eq!(outcome, Outcome::Through(1));
     assert_eq!(rows_in(&faulty).await, Some(1));
+}
+
+#[tokio::test]
+async fn readers_keep_the_last_version_while_the_store_is_silent() {
+    let faulty = Arc::new(Faulty::default());
+    let clock = Arc::new(Hand::default());
+    let lake = Lake::on(store(&faulty), &Deps::new(Arc::clone(&clock) as SharedClock), Access::Write);
+    offer(&lake, "j", 0).await.expect("committed");
+    faulty.silent.store(true, Ordering::SeqCst);
+    clock.0.store(10_000, Ordering::SeqCst);
+    assert_eq!(lake.snapshot("tokens", None).await.expect("what was seen last").rows(), Some(1));
+    clock.0.store(100_000, Ordering::SeqCst);
+    let error = lake.snapshot("tokens", None).await.expect_err("too long ago");
+    assert!(matches!(error.kind(), Kind::Unavailable { .. }), "{error}");
+    faulty.silent.store(false, Ordering::SeqCst);
+    offer(&lake, "j", 1).await.expect("committed");
+    assert_eq!(lake.snapshot("tokens", None).await.expect("readable").rows(), Some(2));
+}
+
+/// A clock that is set by hand, in milliseconds.
+#[derive(Default)]
+struct Hand(AtomicU32);
+
+impl Clock for Hand {
+    fn now_ns(&self) -> i64 {
+        1_795_910_400_000_000_000
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(u64::from(self.0.load(Ordering::SeqCst)))
+    }
 }
 
 #[tokio::test]
