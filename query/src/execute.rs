@@ -1,10 +1,12 @@
 //! Runs a plan within limits: a place among the running queries, a deadline, a number of rows.
 
+mod workers;
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use datafusion::{
-    common::Result,
+    common::{Result, exec_datafusion_err},
     physical_plan::{SendableRecordBatchStream, execute_stream},
 };
 use futures::StreamExt;
@@ -17,6 +19,7 @@ use telemetry::{
 use tokio::sync::Semaphore;
 
 use crate::{config::Config, error, plan::Scope, session::Shared};
+use workers::Workers;
 
 /// An answer before it is encoded.
 pub(crate) struct Collected {
@@ -35,6 +38,7 @@ pub(crate) struct Engine {
     pub(crate) lake: Lake,
     pub(crate) deps: Deps,
     shared: Shared,
+    workers: Workers,
     places: Arc<Semaphore>,
     answered: Counter,
     failed: Counter,
@@ -55,7 +59,8 @@ impl Engine {
         deps.metrics.observe("tokenwatt_query_running", "Queries running now.", &[], move || {
             free.upgrade().map(|free| concurrency.saturating_sub(free.available_permits()) as f64)
         });
-        Ok(Engine { config, lake, deps, shared, places, answered, failed })
+        let workers = Workers::start(config.partitions).map_err(|error| exec_datafusion_err!("no threads for queries: {error}"))?;
+        Ok(Engine { config, lake, deps, shared, workers, places, answered, failed })
     }
 
     /// Answers one statement.
@@ -65,7 +70,7 @@ impl Engine {
     ///
     /// # Cancel safety
     /// Dropping the future stops the query.
-    pub(crate) async fn run(&self, request: &SqlRequest) -> Result<Collected, ApiError> {
+    pub(crate) async fn run(self: &Arc<Self>, request: SqlRequest) -> Result<Collected, ApiError> {
         let timeout = self.config.timeout(request.timeout_ms);
         let outcome = match tokio::time::timeout(timeout, self.admitted(request)).await {
             Ok(Ok(collected)) => Ok(collected),
@@ -80,10 +85,17 @@ impl Engine {
         outcome
     }
 
-    async fn admitted(&self, request: &SqlRequest) -> Result<Collected> {
+    async fn admitted(self: &Arc<Self>, request: SqlRequest) -> Result<Collected> {
         let started = self.deps.clock.monotonic();
         // The semaphore is never closed, so this only waits.
         let _place = self.places.acquire().await;
+        let engine = Arc::clone(self);
+        let mut collected = self.workers.run(async move { engine.answer(&request).await }).await?;
+        collected.elapsed = self.deps.clock.monotonic().saturating_sub(started);
+        Ok(collected)
+    }
+
+    async fn answer(&self, request: &SqlRequest) -> Result<Collected> {
         let now_us = self.deps.clock.now_us();
         let scope = Scope::new(self.shared.clone(), self.lake.clone(), now_us);
         let planned = scope.plan(request).await?;
@@ -99,7 +111,7 @@ impl Engine {
             freshness: freshness(&snapshots, now_us),
             version: versions(&snapshots),
             truncated,
-            elapsed: self.deps.clock.monotonic().saturating_sub(started),
+            elapsed: Duration::ZERO,
         })
     }
 }

@@ -64,7 +64,7 @@ impl Query {
 
 impl QueryApi for Query {
     fn sql(&self, request: SqlRequest) -> Answering<'_> {
-        Box::pin(async move { Ok(answer::json(self.engine.run(&request).await?)) })
+        Box::pin(async move { Ok(answer::json(self.engine.run(request).await?)) })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Asks for one closed minute.
 
-use std::fmt::Write;
+use std::{fmt::Write, sync::Arc};
 
 use serde_json::Value;
 use telemetry::contract::{ApiError, SqlAnswer, SqlRequest};
@@ -18,7 +18,7 @@ const CALL_US_MAX: i64 = 10 * MINUTE_US;
 ///
 /// # Errors
 /// What the first query that failed answered; nothing is counted then.
-pub(super) async fn minute(engine: &Engine, from_us: i64) -> Result<Measured, ApiError> {
+pub(super) async fn minute(engine: &Arc<Engine>, from_us: i64) -> Result<Measured, ApiError> {
     let mut measured = Measured::default();
     calls(&mut measured, &ask(engine, &calls_sql(from_us)).await?);
     let until_us = from_us + MINUTE_US;
@@ -93,9 +93,9 @@ fn tokens_sql(from_us: i64, until_us: i64) -> String {
     )
 }
 
-async fn ask(engine: &Engine, sql: &str) -> Result<SqlAnswer, ApiError> {
+async fn ask(engine: &Arc<Engine>, sql: &str) -> Result<SqlAnswer, ApiError> {
     let request = SqlRequest { sql: sql.to_owned(), ..SqlRequest::default() };
-    engine.run(&request).await.map(answer::json)
+    engine.run(request).await.map(answer::json)
 }
 
 fn calls(measured: &mut Measured, answer: &SqlAnswer) {

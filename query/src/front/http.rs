@@ -42,9 +42,9 @@ async fn sql(State(engine): State<Arc<Engine>>, headers: HeaderMap, body: Bytes)
     }
 }
 
-async fn answered(engine: &Engine, headers: &HeaderMap, body: &[u8]) -> Result<Response, ApiError> {
+async fn answered(engine: &Arc<Engine>, headers: &HeaderMap, body: &[u8]) -> Result<Response, ApiError> {
     let format = Format::accepted(headers)?;
-    let collected = engine.run(&request(headers, body)?).await?;
+    let collected = engine.run(request(headers, body)?).await?;
     let bytes = match format {
         Format::Json => {
             return Ok(axum::Json(answer::json(collected)).into_response());

@@ -1,0 +1,48 @@
+//! Threads of their own for queries, so that planning and decoding never hold up what else the process serves: in one
+//! process with gateways and a collector, a plan that takes 100 ms would show up as time to first token.
+
+use std::{future::Future, io};
+
+use datafusion::common::{Result, exec_datafusion_err};
+use tokio::{
+    runtime::{Builder, Runtime},
+    task::JoinSet,
+};
+
+pub(super) struct Workers {
+    /// Taken when dropped.
+    runtime: Option<Runtime>,
+}
+
+impl Workers {
+    /// # Errors
+    /// What the system says when it gives no more threads.
+    pub(super) fn start(threads: usize) -> io::Result<Workers> {
+        let runtime = Builder::new_multi_thread().worker_threads(threads).thread_name("query").enable_all().build()?;
+        Ok(Workers { runtime: Some(runtime) })
+    }
+
+    /// Runs the future on these threads.
+    ///
+    /// # Cancel safety
+    /// Dropping the call stops the future at its next await.
+    pub(super) async fn run<T: Send + 'static>(&self, future: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+        let Some(runtime) = &self.runtime else { return Err(exec_datafusion_err!("the query service has stopped")) };
+        let mut only = JoinSet::new();
+        only.spawn_on(future, runtime.handle());
+        match only.join_next().await {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(error)) => Err(datafusion::common::DataFusionError::External(Box::new(error))),
+            None => Err(exec_datafusion_err!("the query ended without an outcome")),
+        }
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // Waiting for its threads is not allowed where futures run.
+            runtime.shutdown_background();
+        }
+    }
+}
