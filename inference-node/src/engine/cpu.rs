@@ -85,9 +85,6 @@ struct Sequence {
     ignore_eos: bool,
 }
 
-/// A sequence that a step works on, out of the map for that time.
-type Taken = (SeqId, Sequence);
-
 struct Language {
     vocabulary: Vocabulary,
     template: Template,
@@ -142,7 +139,7 @@ impl Cpu {
     }
 
     /// Runs the rows and picks a token for every sequence that yields one.
-    fn run(&self, plan: &StepPlan, rows: &[Row], taken: &mut [Taken]) -> Result<Vec<NewToken>, EngineError> {
+    fn run(&self, plan: &StepPlan, rows: &[Row], taken: &mut [(SeqId, Sequence)]) -> Result<Vec<NewToken>, EngineError> {
         let mut caches: Vec<&mut Kv> = taken.iter_mut().map(|(_, sequence)| &mut sequence.cache).collect();
         let logits = self.model.forward(rows, &mut caches);
         let logits = logits.map_err(|error| EngineError::Step { reason: error.to_string() })?;
