@@ -24,6 +24,37 @@ pub(super) async fn add_up(server: &Server) {
         }
     }
     assert!(windows >= replicas.len(), "only {windows} closed minutes of {} replicas", replicas.len());
+    money_adds_up(server).await;
+}
+
+/// The views say the same of time, and split each host's money without losing a unit of its last decimal.
+async fn money_adds_up(server: &Server) {
+    let time = "SELECT count(*), coalesce(sum(CASE WHEN requests_us + unattributed_us + padding_us + idle_us <> wall_us \
+                THEN 1 ELSE 0 END), 0) FROM replica_minutes";
+    let [minutes, wrong] = server.numbers(time).await[..] else { panic!("two columns") };
+    assert!(minutes > 0 && wrong == 0, "{wrong} of {minutes} replica minutes do not add up");
+
+    // Both sides in one statement read one version, though the fleet goes on.
+    let cost = "SELECT count(*), coalesce(sum(CASE WHEN p.parts <> n.cost_usd THEN 1 ELSE 0 END), 0) FROM node_cost n \
+                JOIN (SELECT time, host_id, sum(cost_usd) AS parts FROM replica_cost GROUP BY time, host_id) p \
+                ON p.time = n.time AND p.host_id = n.host_id WHERE n.cost_usd > 0";
+    let [minutes, wrong] = server.numbers(cost).await[..] else { panic!("two columns") };
+    assert!(minutes > 0 && wrong == 0, "the parts of {wrong} of {minutes} host minutes are not their cost");
+
+    let requests = "SELECT count(*), coalesce(sum(CASE WHEN q.cost <> r.cost_usd THEN 1 ELSE 0 END), 0) FROM replica_cost r \
+                    JOIN (SELECT time, host_id, instance, sum(cost_usd) AS cost FROM request_minute_cost \
+                    GROUP BY time, host_id, instance) q \
+                    ON q.time = r.time AND q.host_id = r.host_id AND q.instance = r.instance \
+                    WHERE r.part = 'requests' AND r.cost_usd > 0";
+    let [minutes, wrong] = server.numbers(requests).await[..] else { panic!("two columns") };
+    assert!(
+        minutes > 0 && wrong == 0,
+        "the requests of {wrong} of {minutes} replica minutes do not cost what their part costs"
+    );
+
+    let unpriced = "SELECT count(*), count(cost_usd) FROM node_cost WHERE host_type = 'custom-npu.8x'";
+    let [minutes, costs] = server.numbers(unpriced).await[..] else { panic!("two columns") };
+    assert!(minutes > 0 && costs == 0, "a host without a price has a cost");
 }
 
 /// The last sample of each minute by replica, without the minute that is still running.
