@@ -85,7 +85,7 @@ impl Fleet {
     /// Adds one closed minute, given as minutes since 1970-01-01 UTC.
     pub(crate) async fn add(&self, minute: i64) -> Result<(), ApiError> {
         let measured = measure::minute(&self.engine, minute * MINUTE_US).await?;
-        self.series.lock().add(measured);
+        self.series.lock().add(minute, measured);
         Ok(())
     }
 

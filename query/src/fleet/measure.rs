@@ -7,7 +7,7 @@ use telemetry::contract::{ApiError, SqlAnswer, SqlRequest};
 
 use super::{
     MINUTE_US,
-    series::{Buckets, Family, Labels, Measured, TPOT_BOUNDS, TTFT_BOUNDS},
+    series::{Buckets, Family, LATE_MINUTES, Labels, Measured, TPOT_BOUNDS, TTFT_BOUNDS},
 };
 use crate::{answer, execute::Engine};
 
@@ -21,11 +21,10 @@ const CALL_US_MAX: i64 = 10 * MINUTE_US;
 pub(super) async fn minute(engine: &Arc<Engine>, from_us: i64) -> Result<Measured, ApiError> {
     let mut measured = Measured::default();
     calls(&mut measured, &ask(engine, &calls_sql(from_us)).await?);
-    let until_us = from_us + MINUTE_US;
-    tokens(&mut measured, &ask(engine, &tokens_sql(from_us, until_us)).await?);
+    tokens(&mut measured, &ask(engine, &tokens_sql(from_us)).await?);
     utilization(&mut measured, &ask(engine, &of_minute(UTILIZATION, from_us)).await?);
     energy(&mut measured, &ask(engine, &of_minute(ENERGY, from_us)).await?);
-    cost(&mut measured, &ask(engine, &of_minute(COST, from_us)).await?);
+    cost(&mut measured, &ask(engine, &of_late_minutes(COST, from_us)).await?, from_us / MINUTE_US);
     let per_million = ask(engine, &of_minute(COST_PER_MILLION, from_us)).await?;
     for row in Rows::of(&per_million) {
         row.gauge(&mut measured, Family::CostPerMillion, row.place(), "usd");
@@ -37,13 +36,19 @@ const UTILIZATION: &str = "SELECT region, model, avg(allocated) AS allocated, av
     avg(useful) AS useful FROM utilization WHERE $minute GROUP BY region, model";
 const ENERGY: &str = "SELECT region, model, boundary, confidence, sum(joules) AS joules, sum(power_w) AS watts, \
     sum(output_tokens) / sum(joules) AS tokens_per_joule FROM perf_per_watt WHERE $minute GROUP BY region, model, boundary, confidence";
-const COST: &str = "SELECT region, model, sum(cost_usd) AS cost, sum(usd_per_hour) AS per_hour, sum(unpriced_hosts) AS unpriced \
-    FROM cost_per_region WHERE $minute GROUP BY region, model";
+const COST: &str = "SELECT region, model, CAST(time AS BIGINT) / 60000000 AS minute, sum(cost_usd) AS cost, sum(usd_per_hour) AS per_hour, sum(unpriced_hosts) AS unpriced \
+    FROM cost_per_region WHERE $minute GROUP BY region, model, time";
 const COST_PER_MILLION: &str = "SELECT region, model, usd_per_million_output_tokens AS usd FROM cost_per_million_tokens \
     WHERE $minute AND basis = 'allocation'";
 
 fn of_minute(sql: &str, from_us: i64) -> String {
     sql.replace("$minute", &format!("time = {}", instant(from_us)))
+}
+
+/// The minute and those before it in which late rows may show up.
+fn of_late_minutes(sql: &str, from_us: i64) -> String {
+    let oldest = instant(from_us - LATE_MINUTES * MINUTE_US);
+    sql.replace("$minute", &format!("time >= {oldest} AND time <= {}", instant(from_us)))
 }
 
 fn instant(us: i64) -> String {
@@ -76,20 +81,21 @@ fn calls_sql(from_us: i64) -> String {
 }
 
 /// Tokens by when they left. An engine that sends no token spans is counted by its calls, when they end.
-fn tokens_sql(from_us: i64, until_us: i64) -> String {
+fn tokens_sql(minute_us: i64) -> String {
+    let (from_us, until_us) = (minute_us - LATE_MINUTES * MINUTE_US, minute_us + MINUTE_US);
     let (from, until) = (instant(from_us), instant(until_us));
     let oldest = instant(from_us - CALL_US_MAX);
+    let ended = "CAST(time AS BIGINT) + CAST(coalesce(e2e_s, 0.0) * 1000000.0 AS BIGINT)";
     format!(
-        "SELECT region, model, sum(tokens) AS tokens FROM (\
-           SELECT region, model, \"count\" AS tokens FROM tokens WHERE time >= {from} AND time < {until} \
+        "SELECT region, model, at / {MINUTE_US} AS minute, sum(tokens) AS tokens FROM (\
+           SELECT region, model, CAST(time AS BIGINT) AS at, \"count\" AS tokens FROM tokens WHERE time >= {from} AND time < {until} \
            UNION ALL \
-           SELECT region, model, output_tokens FROM requests AS r \
+           SELECT region, model, {ended}, output_tokens FROM requests AS r \
            WHERE measured_at = 'server' AND time >= {oldest} AND time < {until} \
-             AND CAST(time AS BIGINT) + CAST(coalesce(e2e_s, 0.0) * 1000000.0 AS BIGINT) >= {from_us} \
-             AND CAST(time AS BIGINT) + CAST(coalesce(e2e_s, 0.0) * 1000000.0 AS BIGINT) < {until_us} \
+             AND {ended} >= {from_us} AND {ended} < {until_us} \
              AND NOT EXISTS (SELECT 1 FROM tokens AS t WHERE t.time >= {oldest} AND t.time < {until} \
                AND t.trace_id = r.trace_id AND t.request_span_id = r.span_id)) AS made \
-         GROUP BY region, model"
+         GROUP BY region, model, at / {MINUTE_US}"
     )
 }
 
@@ -122,7 +128,7 @@ fn tokens(measured: &mut Measured, answer: &SqlAnswer) {
     for row in Rows::of(answer) {
         let mut labels = row.place();
         labels.push(("measured_at", "server".to_owned()));
-        row.increment(measured, Family::OutputTokens, labels, "tokens");
+        row.total(measured, Family::OutputTokens, labels, "tokens");
     }
 }
 
@@ -147,9 +153,12 @@ fn energy(measured: &mut Measured, answer: &SqlAnswer) {
     }
 }
 
-fn cost(measured: &mut Measured, answer: &SqlAnswer) {
+fn cost(measured: &mut Measured, answer: &SqlAnswer, minute: i64) {
     for row in Rows::of(answer) {
-        row.increment(measured, Family::Cost, row.place(), "cost");
+        row.total(measured, Family::Cost, row.place(), "cost");
+        if row.minute() != Some(minute) {
+            continue;
+        }
         row.gauge(measured, Family::CostPerHour, row.place(), "per_hour");
         if row.number("unpriced").is_some_and(|hosts| hosts > 0.0) {
             row.gauge(measured, Family::UnpricedHosts, row.place(), "unpriced");
@@ -197,6 +206,16 @@ impl Row<'_> {
     fn increment(&self, measured: &mut Measured, family: Family, labels: Labels, column: &str) {
         if let Some(value) = self.number(column) {
             measured.increments.push((family, labels, value));
+        }
+    }
+
+    fn minute(&self) -> Option<i64> {
+        self.value("minute")?.as_i64()
+    }
+
+    fn total(&self, measured: &mut Measured, family: Family, labels: Labels, column: &str) {
+        if let (Some(minute), Some(value)) = (self.minute(), self.number(column)) {
+            measured.totals.push((family, labels, minute, value));
         }
     }
 

@@ -22,6 +22,8 @@ pub(super) enum Family {
     CostPerHour,
     CostPerMillion,
     UnpricedHosts,
+    LateOutputTokens,
+    CostAdjustment,
 }
 
 /// Label names with their values, in the order in which they are printed.
@@ -37,6 +39,9 @@ pub(super) struct Buckets {
     pub(super) slowest: Option<(String, f64)>,
 }
 
+/// Minutes for which late rows are still looked for.
+pub(super) const LATE_MINUTES: i64 = 2;
+
 /// Whether traces are named beside buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exemplars {
@@ -50,6 +55,8 @@ pub(super) struct Measured {
     pub(super) buckets: Vec<(Family, Labels, Buckets)>,
     pub(super) increments: Vec<(Family, Labels, f64)>,
     pub(super) gauges: Vec<(Family, Labels, f64)>,
+    /// Totals of this minute and of those before it as they are known now, by minutes since 1970-01-01 UTC.
+    pub(super) totals: Vec<(Family, Labels, i64, f64)>,
 }
 
 /// All series of the fleet.
@@ -58,6 +65,9 @@ pub(super) struct Series {
     buckets: BTreeMap<(Family, Labels), Buckets>,
     counters: BTreeMap<(Family, Labels), f64>,
     gauges: BTreeMap<(Family, Labels), f64>,
+    /// What was counted of each total, so that a later figure is told from the first.
+    counted: BTreeMap<(i64, Family, Labels), f64>,
+    adjustments: BTreeMap<Labels, f64>,
 }
 
 struct Declared {
@@ -67,7 +77,7 @@ struct Declared {
     help: &'static str,
 }
 
-const FAMILIES: [Family; 12] = [
+const FAMILIES: [Family; 14] = [
     Family::Ttft,
     Family::Tpot,
     Family::OutputTokens,
@@ -80,11 +90,14 @@ const FAMILIES: [Family; 12] = [
     Family::CostPerHour,
     Family::CostPerMillion,
     Family::UnpricedHosts,
+    Family::LateOutputTokens,
+    Family::CostAdjustment,
 ];
 
 impl Series {
-    /// Adds a minute: counters grow by it, gauges become it.
-    pub(super) fn add(&mut self, minute: Measured) {
+    /// Adds a minute: counters grow by it, gauges become it. What closed minutes turn out to have held beyond what was
+    /// counted goes to series of its own.
+    pub(super) fn add(&mut self, now: i64, minute: Measured) {
         for (family, labels, buckets) in minute.buckets {
             let total = self.buckets.entry((family, labels)).or_default();
             total.at_most.resize(buckets.at_most.len(), 0.0);
@@ -98,6 +111,27 @@ impl Series {
             *self.counters.entry((family, labels)).or_default() += increment.max(0.0);
         }
         self.gauges = minute.gauges.into_iter().map(|(family, labels, value)| ((family, labels), value)).collect();
+        for (family, labels, at, total) in minute.totals {
+            self.total(family, labels, (at, now), total);
+        }
+        self.counted.retain(|(at, ..), _| now - at <= LATE_MINUTES);
+        let adjustments = self.adjustments.iter().map(|(labels, usd)| ((Family::CostAdjustment, labels.clone()), *usd));
+        self.gauges.extend(adjustments);
+    }
+
+    fn total(&mut self, family: Family, labels: Labels, (at, now): (i64, i64), total: f64) {
+        let counted = self.counted.insert((at, family, labels.clone()), total);
+        if at == now {
+            *self.counters.entry((family, labels)).or_default() += total.max(0.0);
+            return;
+        }
+        // a minute that ended before this process began to count is nobody's correction
+        let first = self.counted.keys().map(|(at, ..)| *at).min().unwrap_or(now);
+        let Some(more) = counted.or((first < at).then_some(0.0)).map(|counted| total - counted) else { return };
+        match family {
+            Family::Cost => *self.adjustments.entry(labels).or_default() += more,
+            _ => *self.counters.entry((Family::LateOutputTokens, labels)).or_default() += more.max(0.0),
+        }
     }
 
     /// The text without `# EOF`.
@@ -161,6 +195,8 @@ impl Family {
             Family::Cost => ("tokenwatt_cost_usd", "counter", "usd", "Cost at list price of hosts seen; hosts without a price are not in it."),
             Family::CostPerHour => ("tokenwatt_cost_usd_per_hour", "gauge", "", "List price per hour of the hosts seen in the last closed minute."),
             Family::CostPerMillion => ("tokenwatt_cost_usd_per_million_output_tokens", "gauge", "", "Cost per million output tokens in the last closed minute, idle and padding included."),
+            Family::LateOutputTokens => ("tokenwatt_late_output_tokens", "counter", "", "Tokens that became visible after their minute was counted."),
+            Family::CostAdjustment => ("tokenwatt_cost_usd_adjustment", "gauge", "", "Corrections of minutes whose cost was counted before it was complete."),
             Family::UnpricedHosts => ("tokenwatt_unpriced_hosts", "gauge", "", "Hosts without a price in the last closed minute; their cost is unknown, not 0."),
         };
         Declared { name, kind, unit, help }
@@ -231,8 +267,9 @@ mod tests {
         let mut series = Series::default();
         let mut at_most = vec![0.0; TTFT_BOUNDS.len()];
         at_most[8] = 2.0;
-        for watts in [900.0, 800.0] {
-            series.add(Measured {
+        for (minute, watts) in [(7, 900.0), (8, 800.0)] {
+            series.add(minute, Measured {
+                totals: vec![],
                 buckets: vec![(Family::Ttft, eu(), Buckets { at_most: at_most.clone(), count: 3.0, sum: 4.5, slowest: Some(("abc".to_owned(), 2.0)) })],
                 increments: vec![(Family::OutputTokens, eu(), 10.0), (Family::Energy, eu(), -1.0)],
                 gauges: vec![(Family::Power, eu(), watts)],
@@ -247,6 +284,23 @@ mod tests {
             r#"tokenwatt_output_tokens_total{region="eu-west-1"} 20"#,
             r#"tokenwatt_energy_joules_total{region="eu-west-1"} 0"#,
             r#"tokenwatt_power_watts{region="eu-west-1"} 800"#,
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn corrections_of_closed_minutes_stand_apart() {
+        let mut series = Series::default();
+        let minute = |totals| Measured { totals, ..Measured::default() };
+        series.add(7, minute(vec![(Family::OutputTokens, eu(), 6, 99.0), (Family::OutputTokens, eu(), 7, 10.0), (Family::Cost, eu(), 7, 1.0)]));
+        series.add(8, minute(vec![(Family::OutputTokens, eu(), 7, 13.0), (Family::OutputTokens, eu(), 8, 10.0), (Family::Cost, eu(), 7, 0.75)]));
+        let text = series.render(None, Exemplars::Left);
+        for line in [
+            r#"tokenwatt_output_tokens_total{region="eu-west-1"} 20"#,
+            r#"tokenwatt_late_output_tokens_total{region="eu-west-1"} 3"#,
+            r#"tokenwatt_cost_usd_total{region="eu-west-1"} 1"#,
+            r#"tokenwatt_cost_usd_adjustment{region="eu-west-1"} -0.25"#,
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
         }
