@@ -139,7 +139,12 @@ impl Cpu {
     }
 
     /// Runs the rows and picks a token for every sequence that yields one.
-    fn run(&self, plan: &StepPlan, rows: &[Row], taken: &mut [(SeqId, Sequence)]) -> Result<Vec<NewToken>, EngineError> {
+    fn run(
+        &self,
+        plan: &StepPlan,
+        rows: &[Row],
+        taken: &mut [(SeqId, Sequence)],
+    ) -> Result<Vec<NewToken>, EngineError> {
         let mut caches: Vec<&mut Kv> = taken.iter_mut().map(|(_, sequence)| &mut sequence.cache).collect();
         let logits = self.model.forward(rows, &mut caches);
         let logits = logits.map_err(|error| EngineError::Step { reason: error.to_string() })?;
