@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use telemetry::contract::{ApiError, QueryApi, SqlAnswer, SqlRequest};
+use tokio::sync::watch;
 
 /// Rows that a panel reads at most; a chart's step is chosen so that it stays below.
 const PANEL_ROWS: usize = 20_000;
@@ -17,7 +18,30 @@ pub(crate) struct Asker {
     deadline: Duration,
     /// Panel → first failure since its last answer, µs. Bounded by the number of panels.
     failing: Arc<Mutex<BTreeMap<&'static str, i64>>>,
+    /// Answers that are dear and change slowly, by panel and scope.
+    kept: Arc<Mutex<HashMap<String, Kept>>>,
 }
+
+/// An answer that several visits share.
+#[derive(Clone)]
+struct Kept {
+    asked_us: i64,
+    /// The statement whose answer this is.
+    sql: String,
+    /// None while the first answer is on its way.
+    outcome: watch::Receiver<Option<Result<Answer, ApiError>>>,
+    /// The answer before, while the next one is on its way.
+    before: Option<(String, Answer)>,
+}
+
+/// An answer is asked for anew after this long.
+const KEPT_FOR_US: i64 = 30_000_000;
+/// An older answer is not shown in place of one that is on its way.
+const STALE_AFTER_US: i64 = 180_000_000;
+/// Answers kept at most; beyond, all are dropped.
+const KEPT_MOST: usize = 256;
+/// A kept answer may take longer than a page waits: it is there for the next visit.
+const KEPT_DEADLINE: Duration = Duration::from_secs(30);
 
 /// A question with its outcome.
 #[derive(Debug)]
@@ -41,12 +65,69 @@ pub(crate) struct Failure {
 
 impl Asker {
     pub(crate) fn new(api: Arc<dyn QueryApi>, deadline: Duration) -> Self {
-        Self { api, deadline, failing: Arc::default() }
+        Self { api, deadline, failing: Arc::default(), kept: Arc::default() }
     }
 
     /// Asks for a panel.
     pub(crate) async fn panel(&self, name: &'static str, now_us: i64, sql: String) -> Asked {
-        let outcome = self.run(&sql, PANEL_ROWS, self.deadline).await;
+        let outcome = run(&*self.api, &sql, PANEL_ROWS, self.deadline).await;
+        self.told(name, now_us, sql, outcome)
+    }
+
+    /// Asks for a panel whose answer is dear and changes slowly: `key` says what it is about, apart from the time. The
+    /// answer is shared by all who ask within half a minute; while a newer one is on its way the one before is shown,
+    /// with its own statement.
+    pub(crate) async fn kept(&self, name: &'static str, key: &str, now_us: i64, sql: String) -> Asked {
+        let key = format!("{name} {key}");
+        let mut kept = self.keep(&key, now_us, sql);
+        let waited = match &kept.before {
+            Some(_) if kept.outcome.borrow().is_none() => None,
+            _ => tokio::time::timeout(self.deadline, kept.outcome.wait_for(Option::is_some)).await.ok(),
+        };
+        let outcome = waited.and_then(Result::ok).and_then(|outcome| outcome.clone());
+        match (outcome, kept.before) {
+            (Some(outcome), _) => self.told(name, now_us, kept.sql, outcome),
+            (None, Some((sql, answer))) => self.told(name, now_us, sql, Ok(answer)),
+            (None, None) => self.told(name, now_us, kept.sql, Err(late(self.deadline))),
+        }
+    }
+
+    /// What is kept under a key, asked for anew when it is too old.
+    fn keep(&self, key: &str, now_us: i64, sql: String) -> Kept {
+        let mut all = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = all.get(key);
+        // One that failed is tried again at once, one that is on its way is not asked for twice.
+        let useful = |kept: &&Kept| {
+            let failed = matches!(&*kept.outcome.borrow(), Some(Err(_)));
+            let abandoned = kept.outcome.borrow().is_none() && kept.outcome.has_changed().is_err();
+            !failed && !abandoned && now_us - kept.asked_us < KEPT_FOR_US
+        };
+        if let Some(kept) = known.filter(useful) {
+            return kept.clone();
+        }
+        let before = known.filter(|kept| now_us - kept.asked_us < STALE_AFTER_US).and_then(|kept| {
+            match &*kept.outcome.borrow() {
+                Some(Ok(answer)) => Some((kept.sql.clone(), answer.clone())),
+                _ => None,
+            }
+        });
+        if all.len() >= KEPT_MOST {
+            all.clear();
+        }
+        let (tell, outcome) = watch::channel(None);
+        let kept = Kept { asked_us: now_us, sql: sql.clone(), outcome, before };
+        all.insert(key.to_owned(), kept.clone());
+        let api = Arc::clone(&self.api);
+        // Outlives the visit, but not its deadline.
+        tokio::spawn(async move {
+            let outcome = run(&*api, &sql, PANEL_ROWS, KEPT_DEADLINE).await;
+            // Nobody may be waiting any more; then it is found in the map.
+            tell.send_replace(Some(outcome));
+        });
+        kept
+    }
+
+    fn told(&self, name: &'static str, now_us: i64, sql: String, outcome: Result<Answer, ApiError>) -> Asked {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = match outcome {
             Ok(answer) => {
@@ -64,27 +145,25 @@ impl Asker {
 
     /// Asks what a person typed: more time, fewer rows.
     pub(crate) async fn typed(&self, sql: &str, max_rows: usize) -> Result<Answer, ApiError> {
-        self.run(sql, max_rows, Duration::from_secs(30)).await
+        run(&*self.api, sql, max_rows, Duration::from_secs(30)).await
     }
+}
 
-    async fn run(&self, sql: &str, max_rows: usize, deadline: Duration) -> Result<Answer, ApiError> {
-        let timeout_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
-        let request = SqlRequest {
-            sql: sql.to_owned(),
-            params: BTreeMap::new(),
-            max_rows: Some(max_rows),
-            timeout_ms: Some(timeout_ms),
-        };
-        match tokio::time::timeout(deadline, self.api.sql(request)).await {
-            Ok(outcome) => outcome.map(Answer::new),
-            Err(_) => Err(ApiError {
-                kind: "timeout".to_owned(),
-                message: format!("no answer within {:.1} s", deadline.as_secs_f64()),
-                hint: Some(
-                    "choose a shorter range, or run the statement on the SQL page, where it has 30 s".to_owned(),
-                ),
-            }),
-        }
+async fn run(api: &dyn QueryApi, sql: &str, max_rows: usize, deadline: Duration) -> Result<Answer, ApiError> {
+    let timeout_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
+    let params = BTreeMap::new();
+    let request = SqlRequest { sql: sql.to_owned(), params, max_rows: Some(max_rows), timeout_ms: Some(timeout_ms) };
+    match tokio::time::timeout(deadline, api.sql(request)).await {
+        Ok(outcome) => outcome.map(Answer::new),
+        Err(_) => Err(late(deadline)),
+    }
+}
+
+fn late(deadline: Duration) -> ApiError {
+    ApiError {
+        kind: "timeout".to_owned(),
+        message: format!("no answer within {:.1} s", deadline.as_secs_f64()),
+        hint: Some("choose a shorter range, or run the statement on the SQL page, where it has 30 s".to_owned()),
     }
 }
 
@@ -173,8 +252,10 @@ fn instant(value: &Value) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use serde_json::json;
-    use telemetry::contract::AnswerColumn;
+    use telemetry::contract::{AnswerColumn, Answering};
 
     use super::*;
 
@@ -197,5 +278,40 @@ mod tests {
         assert_eq!(rows[1].text("region"), None);
         assert_eq!(rows[1].time("time"), Some(1_795_953_600_000_000));
         assert_eq!(rows[0].number("no such column"), None);
+    }
+
+    /// Counts what it is asked, and refuses every third question.
+    #[derive(Default)]
+    struct Counting(AtomicUsize);
+
+    impl QueryApi for Counting {
+        fn sql(&self, _: SqlRequest) -> Answering<'_> {
+            let count = self.0.fetch_add(1, Ordering::SeqCst) + 1;
+            let refused = ApiError { kind: "overloaded".into(), message: "later".into(), hint: None };
+            Box::pin(async move { if count.is_multiple_of(3) { Err(refused) } else { Ok(SqlAnswer::default()) } })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_dear_answer_is_shared_until_it_is_old_and_a_refusal_is_not_kept() {
+        let api = Arc::new(Counting::default());
+        let asker = Asker::new(api.clone(), Duration::from_secs(5));
+        let ask = |at_us, sql: &str| {
+            let (asker, sql) = (asker.clone(), sql.to_owned());
+            async move { asker.kept("p", "all", at_us, sql).await }
+        };
+        assert!(ask(0, "one").await.outcome.is_ok());
+        assert_eq!(ask(KEPT_FOR_US - 1, "two").await.sql, "one", "the statement shown is the one answered");
+        assert_eq!(api.0.load(Ordering::SeqCst), 1);
+        // The next answer is on its way, the one before is shown.
+        assert_eq!(ask(KEPT_FOR_US, "three").await.sql, "one");
+        tokio::task::yield_now().await;
+        assert_eq!(ask(KEPT_FOR_US, "four").await.sql, "three");
+        assert_eq!(api.0.load(Ordering::SeqCst), 2);
+        // Too old to be shown in the meantime: its successor is waited for, and refuses.
+        let late = KEPT_FOR_US + STALE_AFTER_US;
+        assert!(ask(late, "five").await.outcome.is_err());
+        assert!(ask(late, "six").await.outcome.is_ok());
+        assert_eq!(api.0.load(Ordering::SeqCst), 4);
     }
 }

@@ -45,7 +45,7 @@ impl Default for Options {
             bundle: None,
             otlp_grpc: None,
             otlp_http: None,
-            panel_deadline: Duration::from_secs(5),
+            panel_deadline: Duration::from_secs(8),
             clock: service::clock::system(),
         }
     }

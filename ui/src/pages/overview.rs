@@ -88,7 +88,7 @@ fn body(app: &App, visit: &Visit, scope: &Scope, span: (i64, i64), asks: &Asks) 
     let hosts = answered(visit, &asks.economy.hosts, hosts::view);
     view! {
         <section id="tiles" class="tiles" data-refresh="" aria-label="Fleet">{tiles(asks)}</section>
-        {panel("regions", "Regions", "the same numbers per region; a percentile of the fleet is not the mean of these", &asks.all(), grid::view(visit, scope, asks))}
+        {panel("regions", "Regions", economy::note(scope), &asks.all(), grid::view(visit, scope, asks))}
         <div class="pair">
             {panel("ttft", "TTFT p99 by region", &note, &[&asks.course], chart("ttft_p99", "TTFT p99 by region", Unit::Seconds, Some(TTFT_LIMIT_S)))}
             {panel("rate", "Output tokens per second by region", &note, &[&asks.course], chart("output_tokens_per_s", "Output tokens per second by region", Unit::TokensPerSecond, None))}

@@ -20,6 +20,8 @@ struct Key<'a> {
     span: &'a str,
     /// Instants between which everything of the trace lies, µs.
     window: (i64, i64),
+    /// Instants between which it ran itself, µs, once that is known.
+    own: (i64, i64),
     /// Where it ran, once that is known: what others did on other hosts need not be read.
     host: Option<String>,
 }
@@ -37,9 +39,11 @@ pub(crate) async fn page(app: &App, visit: &Visit, trace: &str, span: &str) -> S
         None => (visit.now_us - KEPT_US, visit.now_us + 600_000_000),
     };
     let ask = |name, sql| app.asker.panel(name, visit.now_us, sql);
-    let request = ask("request.row", request_sql(&Key { trace, span, window, host: None })).await;
+    let request = ask("request.row", request_sql(&Key { trace, span, window, own: window, host: None })).await;
     // The rest of a request is found faster once it is known when it ran.
-    let key = Key { trace, span, window: ran(&request).unwrap_or(window), host: host(&request) };
+    let own = ran(&request);
+    let around = own.map(|(from, to)| (from - 300_000_000, to + 300_000_000));
+    let key = Key { trace, span, window: around.unwrap_or(window), own: own.unwrap_or(window), host: host(&request) };
     let (spans, tokens, cost, energy) = tokio::join!(
         ask("request.spans", lanes::sql(&key)),
         ask("request.tokens", tokens::sql(&key)),
@@ -78,12 +82,12 @@ fn host(request: &Asked) -> Option<String> {
     request.outcome.as_ref().ok()?.first()?.text("host_id").map(str::to_owned)
 }
 
-/// When a request ran, with five minutes around it for the spans that led to it.
+/// When a request ran, with a second on each side.
 fn ran(request: &Asked) -> Option<(i64, i64)> {
     let row = request.outcome.as_ref().ok()?.first()?;
     let start = row.time("time")?;
     let wide = (row.number("e2e_s").unwrap_or(900.0).clamp(0.0, 86_400.0) * 1e6) as i64;
-    Some((start - 300_000_000, start + wide + 300_000_000))
+    Some((start - 1_000_000, start + wide + 1_000_000))
 }
 
 /// The row of the request as every place saw it would be `requests`; one place is one span.

@@ -9,41 +9,49 @@ use super::Key;
 use crate::ask::{Answer, Row};
 use crate::sql::{Where, literal};
 
-/// The minutes of a request on its host.
-fn own_minutes(key: &Key<'_>) -> String {
-    let filter = Where::span(key.window)
-        .and_equal("host_id", key.host.as_deref())
-        .and(format!("trace_id = {}", literal(key.trace)))
-        .and(format!("request_span_id = {}", literal(key.span)));
-    format!("FROM request_minute_cost\n{}", filter.clause())
+/// The minutes in which it ran, as the rows of the views by minute are named.
+fn minutes(key: &Key<'_>) -> (i64, i64) {
+    const MINUTE: i64 = 60_000_000;
+    (key.own.0.div_euclid(MINUTE) * MINUTE, key.own.1 + MINUTE)
 }
 
 /// A minute without a price leaves the whole without one.
 pub(super) fn cost_sql(key: &Key<'_>) -> String {
+    let filter = Where::span(minutes(key))
+        .and_equal("host_id", key.host.as_deref())
+        .and(format!("trace_id = {}", literal(key.trace)))
+        .and(format!("request_span_id = {}", literal(key.span)));
     format!(
         "SELECT CASE WHEN count(cost_usd) = count(*) THEN sum(cost_usd) END AS cost_usd,\n  \
          sum(device_us) AS device_us, sum(output_tokens) AS output_tokens,\n  \
-         string_agg(DISTINCT basis, ', ') AS basis, string_agg(DISTINCT method, ', ') AS method, max(host_type) AS host_type\n{}",
-        own_minutes(key)
+         string_agg(DISTINCT basis, ', ') AS basis, string_agg(DISTINCT method, ', ') AS method, max(host_type) AS host_type\n\
+         FROM request_minute_cost\n{}",
+        filter.clause()
     )
 }
 
 /// Of each minute's joules the share that the request had of the host's time; what padding and idle time used is
 /// theirs.
 pub(super) fn energy_sql(key: &Key<'_>) -> String {
-    let span = Where::span(key.window).and_equal("host_id", key.host.as_deref());
+    let host = key.host.as_deref();
+    let minutes = Where::span(minutes(key)).and_equal("host_id", host);
+    let own = Where::span(key.own)
+        .and_equal("host_id", host)
+        .and(format!("trace_id = {}", literal(key.trace)))
+        .and(format!("request_span_id = {}", literal(key.span)));
     format!(
-        "WITH own AS (\n  SELECT time, host_id, sum(device_us) AS device_us {own}\n  GROUP BY time, host_id\n),\n\
-         wall AS (\n  SELECT time, host_id, sum(wall_us) AS wall_us FROM engine_minutes\n  {span}\n  GROUP BY time, host_id\n),\n\
-         energy AS (\n  SELECT time, host_id, joules, boundary, method, confidence FROM host_energy\n  {span}\n)\n\
+        "WITH own AS (\n  SELECT (CAST(time AS BIGINT) - 1) / 60000000 AS minute, host_id, sum(device_us) AS device_us\n  \
+         FROM tokens\n  {own}\n  GROUP BY 1, 2\n),\n\
+         wall AS (\n  SELECT minute, host_id, sum(wall_us) AS wall_us FROM engine_minutes\n  {minutes}\n  GROUP BY minute, host_id\n),\n\
+         energy AS (\n  SELECT minute, host_id, joules, boundary, method, confidence FROM host_energy\n  {minutes}\n)\n\
          SELECT sum(energy.joules * own.device_us / wall.wall_us) AS energy_j,\n  \
          string_agg(DISTINCT energy.boundary, ', ') AS boundary,\n  \
          string_agg(DISTINCT energy.method, ', ') AS method,\n  \
          string_agg(DISTINCT energy.confidence, ', ') AS confidence\n\
-         FROM own\nJOIN wall ON wall.time = own.time AND wall.host_id = own.host_id\n\
-         JOIN energy ON energy.time = own.time AND energy.host_id = own.host_id",
-        own = own_minutes(key),
-        span = span.clause(),
+         FROM own\nJOIN wall ON wall.minute = own.minute AND wall.host_id = own.host_id\n\
+         JOIN energy ON energy.minute = own.minute AND energy.host_id = own.host_id",
+        own = own.clause(),
+        minutes = minutes.clause(),
     )
 }
 

@@ -12,7 +12,7 @@ use crate::sql::{Where, literal};
 const ROWS: usize = 256;
 
 pub(super) fn sql(key: &Key<'_>) -> String {
-    let filter = Where::span(key.window)
+    let filter = Where::span(key.own)
         .and(format!("trace_id = {}", literal(key.trace)))
         .and(format!("request_span_id = {}", literal(key.span)));
     format!(

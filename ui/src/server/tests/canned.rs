@@ -96,15 +96,15 @@ fn busy(sql: &str) -> (Vec<&'static str>, Vec<Vec<Value>>) {
         totals(vec!["ttft_p50", "ttft_p99", "output_tokens_per_s", "requests_per_s", "error_ratio"], |index| {
             vec![json!(0.182), json!(0.61 + index as f64 * 0.2), json!(2_841.0), json!(11.2), json!(0.004)]
         })
-    } else if is("FROM spans") {
-        spans()
-    } else if is("FROM tokens") {
-        tokens()
     } else if is("AS energy_j") {
         (
             vec!["energy_j", "boundary", "method", "confidence"],
             vec![vec![json!(61.4), json!("node"), json!("load_curve"), json!("assumed")]],
         )
+    } else if is("FROM spans") {
+        spans()
+    } else if is("FROM tokens") {
+        tokens()
     } else if is("FROM node_cost") {
         let row = |region: &str, host_type: &str, price: Value, basis: &str| {
             vec![json!(region), json!(host_type), json!(3), price, json!(basis), json!("2026-08-01")]
