@@ -125,12 +125,12 @@ fn gaps(out: &mut String, tokens: &[Token], x: &Scale) {
     }
     let _ = write!(out, r#"<line class="base" x1="0" x2="100%" y1="{0}" y2="{0}"/>"#, TOP + GAPS);
     open_plot(out, TOP, GAPS);
-    for stall in 0..STALLS.len() {
+    for (stall, word) in STALLS.iter().enumerate() {
         let of_stall = tokens.iter().filter(|token| token.stall == stall);
         let samples: Vec<Sample> = of_stall.map(|token| (token.at_s, token.gap_s.map(|gap| gap.max(1e-5)))).collect();
         let d = path::strokes(&tallest(&samples, x), GAPS, x, &y);
         if !d.is_empty() {
-            let _ = write!(out, r#"<path class="stroke stall-{}" d="{d}"/>"#, STALLS[stall]);
+            let _ = write!(out, r#"<path class="stroke stall-{word}" d="{d}"/>"#);
         }
     }
     out.push_str("</svg>");
