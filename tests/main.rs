@@ -1,4 +1,5 @@
 //! End-to-end tests: the real binary, real clients, real peers, and a real end by `kill -9`.
+#![allow(clippy::expect_used, reason = "a test that cannot go on says why and stops")]
 
 mod otlp;
 mod sender;
