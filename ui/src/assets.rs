@@ -50,7 +50,9 @@ impl Bundle {
         if let Some(missing) = files.into_iter().find(|file| !dir.join(file).is_file()) {
             return Err(format!("{missing} is missing from {}", dir.display()));
         }
-        Ok(Self { dir: dir.to_owned(), manifest })
+        // `current` may name another bundle while this one is being served.
+        let dir = std::fs::canonicalize(dir).map_err(|error| format!("find {}: {error}", dir.display()))?;
+        Ok(Self { dir, manifest })
     }
 
     /// The tags that start the islands. What the script will ask for next is announced, so that it comes at once.

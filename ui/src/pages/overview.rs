@@ -91,7 +91,7 @@ fn body(app: &App, visit: &Visit, scope: &Scope, span: (i64, i64), asks: &Asks) 
         {panel("regions", "Regions", economy::note(scope), &asks.all(), grid::view(visit, scope, asks))}
         <div class="pair">
             {panel("ttft", "TTFT p99 by region", &note, &[&asks.course], chart("ttft_p99", "TTFT p99 by region", Unit::Seconds, Some(TTFT_LIMIT_S)))}
-            {panel("rate", "Output tokens per second by region", &note, &[&asks.course], chart("output_tokens_per_s", "Output tokens per second by region", Unit::TokensPerSecond, None))}
+            {panel("rate", "Output tokens/s by region", &note, &[&asks.course], chart("output_tokens_per_s", "Output tokens per second by region", Unit::TokensPerSecond, None))}
         </div>
         {panel("hosts", "Hosts", "what each kind of host costs, and on what that rests", &[&asks.economy.hosts], hosts)}
     }

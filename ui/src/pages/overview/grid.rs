@@ -55,6 +55,7 @@ fn line(scope: &Scope, asks: &Asks, region: Option<String>) -> AnyView {
     let figure = |column: &str, unit| number(row.as_ref().and_then(|row| row.number(column)), unit);
     let figures = region.as_deref().map(|region| asks.economy.of(Some(region))).unwrap_or_default();
     let no_price = region.as_deref().and_then(|region| figures.no_price(region));
+    let left_out = no_price.as_ref().map(|_| "hosts without a price left out".to_owned());
     let name = match region {
         Some(region) => {
             let link = Scope { region: Some(region.clone()), ..scope.clone() }.link("/requests");
@@ -73,7 +74,7 @@ fn line(scope: &Scope, asks: &Asks, region: Option<String>) -> AnyView {
             {number(figures.utilization, Unit::Ratio)}
             {efficiency(&figures)}
             {money(figures.usd_per_hour, Unit::UsdPerHour, no_price.clone())}
-            {money(figures.usd_per_million, Unit::Usd, no_price)}
+            {money(figures.usd_per_million, Unit::Usd, left_out)}
         </tr>
     }
     .into_any()
