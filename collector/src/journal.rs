@@ -231,6 +231,11 @@ impl Journal {
         });
     }
 
+    /// Whether there are frames after `after`.
+    pub fn holds(&self, after: u64) -> bool {
+        self.segments.iter().any(|segment| segment.last > after)
+    }
+
     /// The frames after `after` in order, read as they are asked for.
     pub fn frames(&self, after: u64) -> Frames {
         let segments = self.segments.iter().filter(|segment| segment.last > after);

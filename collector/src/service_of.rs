@@ -139,6 +139,9 @@ impl Built {
         self.deps.metrics.queue(&appends);
         self.deps.metrics.queue(&frames);
         let replayed = CancellationToken::new();
+        if !self.shore.journal.lock().holds(self.after) {
+            replayed.cancel();
+        }
         let intake = Intake::new(Parts {
             clock: Arc::clone(&self.deps.clock),
             budget: budget.clone(),
