@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use service::shutdown::Shutdown;
 use service::signal::Stop;
 use service::{Deps, Error};
 
@@ -16,6 +17,8 @@ const TASK_GRACE: Duration = Duration::from_secs(5);
 /// A running process: shared parts, and the signals that end it.
 pub(crate) struct Process {
     deps: Deps,
+    /// Clients that live in this process leave before the services they call begin to stop.
+    clients: Shutdown,
     stop: Stop,
 }
 
@@ -25,11 +28,16 @@ impl Process {
         let stop = Stop::listen()?;
         let deps = Deps::system();
         identify(&deps);
-        Ok(Self { deps, stop })
+        Ok(Self { deps, clients: Shutdown::new(), stop })
     }
 
     pub(crate) fn deps(&self) -> &Deps {
         &self.deps
+    }
+
+    /// Parts for clients of these services that run in the same process.
+    pub(crate) fn client_deps(&self) -> Deps {
+        Deps { shutdown: self.clients.clone(), ..self.deps.clone() }
     }
 
     /// Waits for the services to be built, unless a signal comes first.
@@ -51,9 +59,8 @@ impl Process {
             () = end => "the end of the run".to_owned(),
         };
         tracing::info!(reason, "draining; a second signal ends the process at once");
-        self.deps.health.drain();
         let late = tokio::select! {
-            late = drain(&self.deps) => late,
+            late = drain(&self.clients, &self.deps) => late,
             signal = self.stop.next() => {
                 tracing::error!(signal, "ended before everything was drained");
                 // Nothing runs after this on purpose: the journal is what keeps acknowledged data.
@@ -78,8 +85,10 @@ pub(crate) async fn forever() {
     std::future::pending().await
 }
 
-async fn drain(deps: &Deps) -> Vec<String> {
-    let mut late = deps.shutdown.walk(STAGE_GRACE).await;
+async fn drain(clients: &Shutdown, deps: &Deps) -> Vec<String> {
+    let mut late = clients.walk(STAGE_GRACE).await;
+    deps.health.drain();
+    late.extend(deps.shutdown.walk(STAGE_GRACE).await);
     late.extend(deps.tasks.join(TASK_GRACE).await);
     late
 }

@@ -81,8 +81,9 @@ pub(crate) async fn run(common: &Common, flags: &Flags) -> Result<(), Failure> {
     site.spawn(&deps);
     fleet.spawn();
     let shape = Shape { rate: flags.rate, day: flags.day };
+    let applications = process.client_deps();
     for (region, gateway) in gateways {
-        load::spawn(region, gateway, shape.clone(), &otlp, &deps)?;
+        load::spawn(region, gateway, shape.clone(), &otlp, &applications)?;
     }
     print::line("ready; open the dashboard, and end with Ctrl-C");
     match flags.duration {

@@ -37,7 +37,7 @@ impl Shape {
     }
 }
 
-/// Starts the load of one region in the background. It stops when gateways stop accepting; calls that run are finished.
+/// Starts the load of one region in the background. It stops at the first stage of its own shutdown; calls that run are finished.
 pub(crate) fn spawn(region: Region, gateway: String, shape: Shape, otlp_endpoint: &str, deps: &Deps) -> Result<()> {
     let client = reqwest::Client::builder()
         .connect_timeout(Duration::from_secs(2))
