@@ -37,12 +37,16 @@ fn split(args: &[String]) -> (bool, Vec<&String>) {
 }
 
 /// Builds the binary and returns its path.
+///
+/// Cargo unites the features of what it builds together. The dev build therefore asks for all targets, as the tests do:
+/// else each of some 700 dependencies would be compiled once for `demo` and once more for `test`.
 pub(crate) fn build(release: bool) -> Result<PathBuf> {
-    let mut args = vec!["build", "--package", "tokenwatt"];
-    if release {
-        args.push("--release");
-    }
-    cargo::run(&mut cargo::cargo(&args))?;
+    let args: &[&str] = if release {
+        &["build", "--release", "--package", "tokenwatt"]
+    } else {
+        &["build", "--workspace", "--all-targets"]
+    };
+    cargo::run(&mut cargo::cargo(args))?;
     let profile = if release { "release" } else { "debug" };
     Ok(cargo::target_dir().join(profile).join("tokenwatt"))
 }
