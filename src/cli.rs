@@ -77,3 +77,29 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Bench(bench::Bench),
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// No two flags of a command collide, shared ones included.
+    #[test]
+    fn flags_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    /// `--faults` alone means one node, and a word chooses.
+    #[test]
+    fn faults_may_stand_alone() {
+        for (args, expected) in
+            [(&["--faults"][..], "Some(Node)"), (&["--faults", "region"], "Some(Region)"), (&[], "None")]
+        {
+            let cli = Cli::try_parse_from(["tokenwatt", "demo"].iter().chain(args)).unwrap();
+            let Command::Demo(flags) = cli.command else { panic!("another command") };
+            assert_eq!(format!("{:?}", flags.faults), expected);
+        }
+        assert!(Cli::try_parse_from(["tokenwatt", "demo", "--rate", "1e9"]).is_err());
+    }
+}

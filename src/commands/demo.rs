@@ -22,7 +22,7 @@ pub(crate) struct Flags {
     up: up::Flags,
     /// Slow down one node of eu-west-1, or the whole region: prefill takes 20 times as long
     #[arg(long, num_args = 0..=1, default_missing_value = "node", value_name = "WHICH")]
-    faults: Option<Faults>,
+    pub(crate) faults: Option<Faults>,
     /// Calls per second over all regions, as the mean of a day; an answer has about 140 tokens
     #[arg(long, default_value_t = 9.0, value_parser = rate)]
     rate: f64,
