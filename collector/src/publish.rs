@@ -1,8 +1,11 @@
 //! Files and commits: one table's closed buffers, in order, each retried until it is in the table.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::TimestampMicrosecondType;
 use lake::{Entry, FileAdd, Lake, Outcome};
 use parking_lot::Mutex;
 use service::channel::Receiver;
@@ -78,9 +81,38 @@ async fn write(closed: &Closed, shore: &Shore) -> Result<Vec<FileAdd>> {
         let random: u32 = rand::random();
         let name = format!("{}-{}-{}-{random:08x}.parquet", shore.journal_id, closed.from, closed.to);
         let batches = std::slice::from_ref(batch);
-        adds.push(retry(shore, || shore.lake.write(closed.table, date, &name, batches)).await?);
+        let mut add = retry(shore, || shore.lake.write(closed.table, date, &name, batches)).await?;
+        if let Some(minutes) = late_minutes(batch, shore.clock.now_us()) {
+            add.tags.insert("minutes".to_owned(), minutes);
+        }
+        adds.push(add);
     }
     Ok(adds)
+}
+
+/// Rows older than this are late: the windows they belong to may have been built already. Microseconds.
+const LATE_US: i64 = 120_000_000;
+/// Microseconds in a minute.
+const MINUTE_US: i64 = 60_000_000;
+
+/// The minutes since 1970-01-01 UTC to which a batch's late rows belong, as `28333332,28333340-28333345`; `None` if no row
+/// is late.
+fn late_minutes(batch: &RecordBatch, now_us: i64) -> Option<String> {
+    let times = batch.column_by_name("time")?.as_primitive_opt::<TimestampMicrosecondType>()?;
+    let late = times.values().iter().filter(|time| **time < now_us - LATE_US);
+    let minutes: BTreeSet<i64> = late.map(|time| time.div_euclid(MINUTE_US)).collect();
+    let mut ranges: Vec<(i64, i64)> = Vec::new();
+    for minute in minutes {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == minute => *last = minute,
+            _ => ranges.push((minute, minute)),
+        }
+    }
+    let print = |(first, last): &(i64, i64)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    (!ranges.is_empty()).then(|| ranges.iter().map(print).collect::<Vec<_>>().join(","))
 }
 
 /// Does it again until it succeeds; only what no waiting can mend ends it.
@@ -124,5 +156,29 @@ async fn cut(shore: &Shore) -> Result<()> {
             Ok(())
         }
         Err(error) => Err(Error::internal("cut the journal").with_source(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::rows::{Rows, position};
+    use telemetry::table::TOKENS;
+
+    /// Minutes of late rows are listed once, runs of them as ranges; rows in time are not listed.
+    #[test]
+    fn late_minutes_are_listed_as_ranges() {
+        let time = position(&TOKENS, "time").unwrap();
+        let batch = |minutes: &[i64]| {
+            let mut rows = Rows::new(&TOKENS);
+            for minute in minutes {
+                rows.time(time, minute * MINUTE_US + 5);
+                rows.end();
+            }
+            rows.finish().unwrap()
+        };
+        let now_us = 1_000 * MINUTE_US;
+        assert_eq!(late_minutes(&batch(&[998, 999, 1_000]), now_us), None);
+        assert_eq!(late_minutes(&batch(&[5, 3, 4, 4, 990, 1_000]), now_us), Some("3-5,990".to_owned()));
     }
 }

@@ -1,5 +1,6 @@
 //! Rows of one table on their way to Parquet: Arrow builders that fill up column by column.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -201,22 +202,30 @@ const ROW_BYTES: usize = 128;
 /// Entries whose keys are all different; the last of equal keys stays. Few emitters repeat a key, and few send many keys.
 fn unique<'k, V>(entries: impl IntoIterator<Item = (&'k str, V)>) -> Vec<(&'k str, V)> {
     let mut kept: Vec<(&str, V)> = Vec::new();
-    let mut places = std::collections::HashMap::new();
+    // Where each key stands, once there are too many keys to look through.
+    let mut places: HashMap<&str, usize> = HashMap::new();
     for (key, value) in entries {
-        match places.get(key) {
-            Some(place) => {
-                if let Some(slot) = kept.get_mut::<usize>(*place) {
-                    slot.1 = value;
-                }
-            }
-            None => {
-                places.insert(key, kept.len());
-                kept.push((key, value));
-            }
+        if kept.len() == LOOKED_THROUGH && places.is_empty() {
+            places.extend(kept.iter().enumerate().map(|(place, (key, _))| (*key, place)));
         }
+        let place = match places.is_empty() {
+            true => kept.iter().position(|(known, _)| *known == key),
+            false => places.get(key).copied(),
+        };
+        if let Some(slot) = place.and_then(|place| kept.get_mut(place)) {
+            slot.1 = value;
+            continue;
+        }
+        if !places.is_empty() {
+            places.insert(key, kept.len());
+        }
+        kept.push((key, value));
     }
     kept
 }
+
+/// Keys up to which a look through all of them is faster than hashing.
+const LOOKED_THROUGH: usize = 32;
 
 impl Column {
     fn new(kind: Kind) -> Self {
@@ -314,4 +323,21 @@ pub fn position(table: &'static Table, column: &str) -> Result<usize> {
         .columns()
         .position(|candidate| candidate.name == column)
         .ok_or_else(|| Error::internal(format!("table {} has no column {column}", table.name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unique;
+
+    /// Of equal keys the last value stays in the first one's place, among few keys and among many.
+    #[test]
+    fn the_last_of_equal_keys_stays() {
+        for count in [3, 31, 32, 33, 1_000] {
+            let keys: Vec<String> = (0..count).map(|at| format!("k{at}")).collect();
+            let entries = keys.iter().map(|key| (key.as_str(), 0)).chain([("k1", 7), ("new", 8), ("new", 9)]);
+            let kept = unique(entries);
+            assert_eq!(kept.len(), count + 1, "{count}");
+            assert_eq!((kept[1], kept[count]), (("k1", 7), ("new", 9)), "{count}");
+        }
+    }
 }

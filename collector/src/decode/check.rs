@@ -115,14 +115,16 @@ fn check_item(
     late: &impl Fn(&Item<'_>) -> bool,
     checked: &mut Checked,
 ) -> Result<(), Malformed> {
-    let fault = if sound { item_fault(signal, message, bytes)? } else { Some(Fault::Utf8) };
-    if let Some(fault) = fault {
-        checked.rejected += 1;
-        checked.fault.get_or_insert(fault);
-        return Ok(());
-    }
+    let read = if sound { sound_item(signal, message, bytes)? } else { Err(Fault::Utf8) };
+    let item = match read {
+        Ok(item) => item,
+        Err(fault) => {
+            checked.rejected += 1;
+            checked.fault.get_or_insert(fault);
+            return Ok(());
+        }
+    };
     checked.accepted += 1;
-    let item = Item::read(signal, bytes)?;
     checked.timeless |= item.time == 0;
     if late(&item) {
         checked.quarantined += 1;
@@ -146,22 +148,30 @@ pub fn point_message(number: u32) -> Option<&'static Message> {
 /// # Errors
 /// When the bytes are not such a message at all.
 pub fn item_fault(signal: Signal, message: &'static Message, bytes: &[u8]) -> Result<Option<Fault>, Malformed> {
+    Ok(sound_item(signal, message, bytes)?.err())
+}
+
+fn sound_item<'a>(
+    signal: Signal,
+    message: &'static Message,
+    bytes: &'a [u8],
+) -> Result<Result<Item<'a>, Fault>, Malformed> {
     if !tolerate(soundness(message, bytes))? {
-        return Ok(Some(Fault::Utf8));
-    }
-    if signal != Signal::Traces {
-        return Ok(None);
+        return Ok(Err(Fault::Utf8));
     }
     let item = Item::read(signal, bytes)?;
+    if signal != Signal::Traces {
+        return Ok(Ok(item));
+    }
     let all_zero = |id: &[u8]| id.iter().all(|byte| *byte == 0);
     Ok(if item.trace_id.len() != 16 || all_zero(item.trace_id) {
-        Some(Fault::TraceId)
+        Err(Fault::TraceId)
     } else if item.span_id.len() != 8 || all_zero(item.span_id) {
-        Some(Fault::SpanId)
+        Err(Fault::SpanId)
     } else if !matches!(item.parent_span_id.len(), 0 | 8) {
-        Some(Fault::ParentSpanId)
+        Err(Fault::ParentSpanId)
     } else {
-        None
+        Ok(item)
     })
 }
 

@@ -38,6 +38,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) -> Result<()> {
     let connections = TaskTracker::new();
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let cut = CancellationToken::new();
     loop {
         let slot = Arc::clone(&slots).acquire_owned();
         // Cancel safe: a connection that is not accepted stays in the kernel's queue.
@@ -54,8 +55,13 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
         match accepted {
             Ok((stream, slot)) => {
                 let connection = connect(stream, router.clone(), stop.clone());
+                let cut = cut.clone();
                 connections.spawn(async move {
-                    connection.await;
+                    // Cancel safe: a call cut short was not answered, and its sender sends it again.
+                    tokio::select! {
+                        () = connection => {}
+                        () = cut.cancelled() => {}
+                    }
                     drop(slot);
                 });
             }
@@ -68,6 +74,8 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
     connections.close();
     if tokio::time::timeout(DRAIN, connections.wait()).await.is_err() {
         tracing::warn!(open = connections.len(), "connections still open at the end of the drain were cut");
+        cut.cancel();
+        connections.wait().await;
     }
     Ok(())
 }
