@@ -180,3 +180,6 @@ impl Normalizer {
         seen.write(&self.columns.nodes, nodes);
     }
 }
+
+#[cfg(test)]
+mod tests;
