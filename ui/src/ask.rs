@@ -36,6 +36,10 @@ struct Kept {
 
 /// An answer is asked for anew after this long.
 const KEPT_FOR_US: i64 = 30_000_000;
+/// One without anything in it is asked for anew after this long: data may just have begun to come.
+const NOTHING_KEPT_FOR_US: i64 = 3_000_000;
+/// How long a page waits for a new answer when it has one to show.
+const PATIENCE: Duration = Duration::from_millis(400);
 /// An older answer is not shown in place of one that is on its way.
 const STALE_AFTER_US: i64 = 180_000_000;
 /// Answers kept at most; beyond, all are dropped.
@@ -80,10 +84,8 @@ impl Asker {
     pub(crate) async fn kept(&self, name: &'static str, key: &str, now_us: i64, sql: String) -> Asked {
         let key = format!("{name} {key}");
         let mut kept = self.keep(&key, now_us, sql);
-        let waited = match &kept.before {
-            Some(_) if kept.outcome.borrow().is_none() => None,
-            _ => tokio::time::timeout(self.deadline, kept.outcome.wait_for(Option::is_some)).await.ok(),
-        };
+        let patience = if kept.before.is_some() { PATIENCE } else { self.deadline };
+        let waited = tokio::time::timeout(patience, kept.outcome.wait_for(Option::is_some)).await.ok();
         let outcome = waited.and_then(Result::ok).and_then(|outcome| outcome.clone());
         match (outcome, kept.before) {
             (Some(outcome), _) => self.told(name, now_us, kept.sql, outcome),
@@ -98,9 +100,13 @@ impl Asker {
         let known = all.get(key);
         // One that failed is tried again at once, one that is on its way is not asked for twice.
         let useful = |kept: &&Kept| {
-            let failed = matches!(&*kept.outcome.borrow(), Some(Err(_)));
-            let abandoned = kept.outcome.borrow().is_none() && kept.outcome.has_changed().is_err();
-            !failed && !abandoned && now_us - kept.asked_us < KEPT_FOR_US
+            let age = now_us - kept.asked_us;
+            match &*kept.outcome.borrow() {
+                Some(Err(_)) => false,
+                Some(Ok(answer)) if answer.says_nothing() => age < NOTHING_KEPT_FOR_US,
+                Some(Ok(_)) => age < KEPT_FOR_US,
+                None => kept.outcome.has_changed().is_ok() && age < KEPT_FOR_US,
+            }
         };
         if let Some(kept) = known.filter(useful) {
             return kept.clone();
@@ -183,6 +189,11 @@ impl Answer {
     /// The answer as it came.
     pub(crate) fn raw(&self) -> &SqlAnswer {
         &self.inner
+    }
+
+    /// Whether it holds no more than the row of an empty total.
+    fn says_nothing(&self) -> bool {
+        self.inner.rows.len() < 2
     }
 
     /// Its rows.
@@ -280,15 +291,25 @@ mod tests {
         assert_eq!(rows[0].number("no such column"), None);
     }
 
-    /// Counts what it is asked, and refuses every third question.
+    /// Counts what it is asked, holds the second answer back until told, and refuses the third.
     #[derive(Default)]
-    struct Counting(AtomicUsize);
+    struct Counting {
+        asked: AtomicUsize,
+        release: tokio::sync::Notify,
+    }
 
     impl QueryApi for Counting {
         fn sql(&self, _: SqlRequest) -> Answering<'_> {
-            let count = self.0.fetch_add(1, Ordering::SeqCst) + 1;
-            let refused = ApiError { kind: "overloaded".into(), message: "later".into(), hint: None };
-            Box::pin(async move { if count.is_multiple_of(3) { Err(refused) } else { Ok(SqlAnswer::default()) } })
+            let count = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
+            Box::pin(async move {
+                if count == 2 {
+                    self.release.notified().await;
+                }
+                if count == 3 {
+                    return Err(ApiError { kind: "overloaded".into(), message: "later".into(), hint: None });
+                }
+                Ok(SqlAnswer { rows: vec![vec![json!(count)]; 2], ..SqlAnswer::default() })
+            })
         }
     }
 
@@ -302,16 +323,16 @@ mod tests {
         };
         assert!(ask(0, "one").await.outcome.is_ok());
         assert_eq!(ask(KEPT_FOR_US - 1, "two").await.sql, "one", "the statement shown is the one answered");
-        assert_eq!(api.0.load(Ordering::SeqCst), 1);
+        assert_eq!(api.asked.load(Ordering::SeqCst), 1);
         // The next answer is on its way, the one before is shown.
         assert_eq!(ask(KEPT_FOR_US, "three").await.sql, "one");
-        tokio::task::yield_now().await;
+        api.release.notify_one();
         assert_eq!(ask(KEPT_FOR_US, "four").await.sql, "three");
-        assert_eq!(api.0.load(Ordering::SeqCst), 2);
+        assert_eq!(api.asked.load(Ordering::SeqCst), 2);
         // Too old to be shown in the meantime: its successor is waited for, and refuses.
         let late = KEPT_FOR_US + STALE_AFTER_US;
         assert!(ask(late, "five").await.outcome.is_err());
         assert!(ask(late, "six").await.outcome.is_ok());
-        assert_eq!(api.0.load(Ordering::SeqCst), 4);
+        assert_eq!(api.asked.load(Ordering::SeqCst), 4);
     }
 }
