@@ -134,7 +134,8 @@ fn head(app: &App, visit: &Visit, sheet: &Sheet) -> String {
 
 fn body(visit: &Visit, sheet: Sheet) -> impl IntoView {
     let bar = sheet.choices.as_ref().map(|choices| scope_bar(visit, &sheet, choices));
-    let fresh = freshness(sheet.freshness);
+    // Pages without a scope, such as a refused statement, have no data to be fresh or not.
+    let fresh = (sheet.freshness.is_some() || sheet.choices.is_some()).then(|| freshness(sheet.freshness));
     view! {
         <body>
             <a class="skip" href="#main">"Skip to the numbers"</a>

@@ -52,7 +52,7 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
         let body = view! {
             <form class="query" method="get" action="/sql">
                 <label for="q">"Statement"</label>
-                <textarea id="q" name="q" rows="9" spellcheck="false" autocapitalize="off" autocomplete="off"
+                <textarea id="q" name="q" rows="7" spellcheck="false" autocapitalize="off" autocomplete="off"
                     placeholder="SELECT region, count(*) FROM calls GROUP BY region" inner_html=typed></textarea>
                 <p><button class="main">"Run"</button><span class="hint">"read-only; tables and views are listed by SHOW TABLES"</span></p>
             </form>

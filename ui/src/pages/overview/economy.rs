@@ -23,8 +23,8 @@ pub(super) struct Asks {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Figures {
     pub(super) utilization: Option<f64>,
-    /// Share of the time spent on compiled but empty slots.
-    pub(super) padding: Option<f64>,
+    /// Shares of the time given to requests, and to compiled but empty slots.
+    pub(super) split: Option<(f64, f64)>,
     pub(super) tokens_per_joule: Option<f64>,
     /// Whether the watts are measured, or else what they are ("assumed").
     pub(super) watts: Option<String>,
@@ -77,6 +77,7 @@ fn utilization_sql(clause: &str) -> String {
     let weight = "coalesce(wall_us, 60000000)";
     let columns = format!(
         "sum(executing * {weight}) / sum(CASE WHEN executing IS NOT NULL THEN {weight} END) AS utilization,\n  \
+         CAST(sum(busy_us) AS DOUBLE) / nullif(sum(wall_us), 0) AS requests,\n  \
          CAST(sum(padding_us) AS DOUBLE) / nullif(sum(wall_us), 0) AS padding"
     );
     by_region(&columns, "utilization", clause)
@@ -154,7 +155,7 @@ impl Asks {
         let text = |asked, column: &str| find(asked).and_then(|row| row.text(column)).map(str::to_owned);
         Figures {
             utilization: number(&self.utilization, "utilization"),
-            padding: number(&self.utilization, "padding"),
+            split: number(&self.utilization, "requests").zip(number(&self.utilization, "padding")),
             tokens_per_joule: number(&self.efficiency, "tokens_per_joule"),
             watts: text(&self.efficiency, "watts"),
             boundary: text(&self.efficiency, "boundary"),
@@ -190,8 +191,11 @@ impl Asks {
                 fleet.boundary.as_deref().unwrap_or("unknown boundary")
             ),
         };
-        let busy = match fleet.padding {
-            Some(padding) => format!("device executing; {} of it padding", format::text(Some(padding), Unit::Ratio)),
+        let percent = |share| format::text(Some(share), Unit::Ratio);
+        let busy = match fleet.split {
+            Some((requests, padding)) => {
+                format!("device executing: requests {}, padding {}", percent(requests), percent(padding))
+            }
             None => "device executing".to_owned(),
         };
         let basis = fleet.basis.clone().unwrap_or_else(|| "no price is known".to_owned());

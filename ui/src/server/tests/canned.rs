@@ -80,7 +80,9 @@ fn busy(sql: &str) -> (Vec<&'static str>, Vec<Vec<Value>>) {
     if is("AS bucket") {
         course()
     } else if is("FROM utilization") {
-        totals(vec!["utilization", "padding"], |index| vec![json!(0.41 + index as f64 / 10.0), json!(0.12)])
+        totals(vec!["utilization", "requests", "padding"], |index| {
+            vec![json!(0.41 + index as f64 / 10.0), json!(0.29), json!(0.12)]
+        })
     } else if is("FROM perf_per_watt") {
         totals(vec!["tokens_per_joule", "watts", "boundary"], |index| {
             vec![json!(0.9 + index as f64 / 10.0), json!("assumed"), json!("node")]
