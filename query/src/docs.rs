@@ -41,7 +41,11 @@ fn section(text: &mut String, view: &View) {
         }
     }
     for table in view.passes {
-        let passed: Vec<_> = table.columns().filter(|column| is_passed(view, column)).map(|column| format!("`{}`", column.name)).collect();
+        let passed: Vec<_> = table
+            .columns()
+            .filter(|column| is_passed(view, column))
+            .map(|column| format!("`{}`", column.name))
+            .collect();
         let _ = write!(text, "\nColumns as in `{}`: {}.\n", table.name, passed.join(", "));
     }
     let _ = write!(text, "\n```sql\n{}\n```\n", view.sql.trim_end());

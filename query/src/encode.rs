@@ -8,9 +8,9 @@ mod file;
 use arrow::{
     array::{Array, AsArray, RecordBatch},
     datatypes::{
-        DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
-        TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type,
-        UInt16Type, UInt32Type, UInt64Type,
+        DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+        TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+        UInt8Type, UInt16Type, UInt32Type, UInt64Type,
     },
     util::display::{ArrayFormatter, FormatOptions},
 };
@@ -67,10 +67,9 @@ pub(crate) fn cell(column: &dyn Array, row: usize) -> Value {
         DataType::LargeUtf8 => column.as_string::<i64>().value(row).into(),
         DataType::Utf8View => column.as_string_view().value(row).into(),
         DataType::Timestamp(unit, _) => time(column, row, *unit),
-        DataType::Date32 => column
-            .as_primitive::<Date32Type>()
-            .value_as_date(row)
-            .map_or(Value::Null, |date| date.to_string().into()),
+        DataType::Date32 => {
+            column.as_primitive::<Date32Type>().value_as_date(row).map_or(Value::Null, |date| date.to_string().into())
+        }
         DataType::Decimal128(..) => column.as_primitive::<Decimal128Type>().value_as_string(row).into(),
         DataType::Map(..) => object(column, row),
         DataType::List(_) => list(column.as_list::<i32>().value(row).as_ref()),
@@ -83,8 +82,12 @@ pub(crate) fn cell(column: &dyn Array, row: usize) -> Value {
 fn time(column: &dyn Array, row: usize, unit: TimeUnit) -> Value {
     let instant = match unit {
         TimeUnit::Second => Timestamp::from_second(column.as_primitive::<TimestampSecondType>().value(row)),
-        TimeUnit::Millisecond => Timestamp::from_millisecond(column.as_primitive::<TimestampMillisecondType>().value(row)),
-        TimeUnit::Microsecond => Timestamp::from_microsecond(column.as_primitive::<TimestampMicrosecondType>().value(row)),
+        TimeUnit::Millisecond => {
+            Timestamp::from_millisecond(column.as_primitive::<TimestampMillisecondType>().value(row))
+        }
+        TimeUnit::Microsecond => {
+            Timestamp::from_microsecond(column.as_primitive::<TimestampMicrosecondType>().value(row))
+        }
         TimeUnit::Nanosecond => {
             Timestamp::from_nanosecond(i128::from(column.as_primitive::<TimestampNanosecondType>().value(row)))
         }

@@ -16,7 +16,9 @@ pub(crate) fn timeout(after: Duration) -> ApiError {
     api(
         "timeout",
         format!("the query was cancelled after {} s", after.as_secs_f64()),
-        Some("ask for a shorter stretch of time, e.g. `time > now() - INTERVAL '15 minutes'`, or raise query.timeout_ms"),
+        Some(
+            "ask for a shorter stretch of time, e.g. `time > now() - INTERVAL '15 minutes'`, or raise query.timeout_ms",
+        ),
     )
 }
 
@@ -35,8 +37,12 @@ pub(crate) fn to_api(error: &DataFusionError) -> ApiError {
         DataFusionError::ArrowError(error, _) => calculation(error.to_string()),
         DataFusionError::Execution(message) => api("invalid", message.clone(), None),
         DataFusionError::ResourcesExhausted(message) => too_large(message.clone()),
-        DataFusionError::ObjectStore(error) => api("unavailable", error.to_string(), Some("try again in a few seconds")),
-        DataFusionError::ParquetError(error) => api("unavailable", error.to_string(), Some("try again in a few seconds")),
+        DataFusionError::ObjectStore(error) => {
+            api("unavailable", error.to_string(), Some("try again in a few seconds"))
+        }
+        DataFusionError::ParquetError(error) => {
+            api("unavailable", error.to_string(), Some("try again in a few seconds"))
+        }
         DataFusionError::External(error) => match error.downcast_ref::<service::Error>() {
             Some(error) => from_service(error),
             None => api("internal", error.to_string(), None),
@@ -51,7 +57,8 @@ fn calculation(message: String) -> ApiError {
 }
 
 fn too_large(message: String) -> ApiError {
-    let hint = "aggregate earlier, ask for a shorter stretch of time, or raise query.memory_bytes and query.spill_bytes_max";
+    let hint =
+        "aggregate earlier, ask for a shorter stretch of time, or raise query.memory_bytes and query.spill_bytes_max";
     api("too_large", message, Some(hint))
 }
 
@@ -80,11 +87,7 @@ fn from_service(error: &service::Error) -> ApiError {
         Kind::Corrupt | Kind::Conflict | Kind::Cancelled => "internal",
         kind => kind.name(),
     };
-    ApiError {
-        kind: kind.to_owned(),
-        message: service::error::chain(error),
-        hint: error.hint().map(str::to_owned),
-    }
+    ApiError { kind: kind.to_owned(), message: service::error::chain(error), hint: error.hint().map(str::to_owned) }
 }
 
 fn api(kind: &str, message: String, hint: Option<&str>) -> ApiError {
@@ -100,7 +103,10 @@ mod tests {
     #[test]
     fn writing_is_denied_and_says_so() {
         let error = to_api(&DataFusionError::Plan("DDL not supported: CreateView".to_owned()));
-        assert_eq!((error.kind.as_str(), error.message.as_str()), ("denied", "this interface only reads: CreateView is refused"));
+        assert_eq!(
+            (error.kind.as_str(), error.message.as_str()),
+            ("denied", "this interface only reads: CreateView is refused")
+        );
     }
 
     #[test]

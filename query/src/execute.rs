@@ -59,7 +59,8 @@ impl Engine {
         deps.metrics.observe("tokenwatt_query_running", "Queries running now.", &[], move || {
             free.upgrade().map(|free| concurrency.saturating_sub(free.available_permits()) as f64)
         });
-        let workers = Workers::start(config.partitions).map_err(|error| exec_datafusion_err!("no threads for queries: {error}"))?;
+        let workers = Workers::start(config.partitions)
+            .map_err(|error| exec_datafusion_err!("no threads for queries: {error}"))?;
         Ok(Engine { config, lake, deps, shared, workers, places, answered, failed })
     }
 

@@ -73,7 +73,11 @@ impl Fleet {
             match self.add(next).await {
                 Ok(()) => next += 1,
                 Err(error) => {
-                    tracing::warn!(kind = error.kind, error = error.message, "fleet series lack a minute, will ask again");
+                    tracing::warn!(
+                        kind = error.kind,
+                        error = error.message,
+                        "fleet series lack a minute, will ask again"
+                    );
                     let oldest = self.engine.deps.clock.now_us().div_euclid(MINUTE_US) - CATCH_UP_MINUTES;
                     next = next.max(oldest);
                     tokio::time::sleep(Duration::from_secs(5)).await;

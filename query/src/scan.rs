@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use datafusion::{
     catalog::{Session, TableProvider},
     common::{DFSchema, Result, ScalarValue, Statistics, config::TableParquetOptions, stats::Precision},
+    datasource::source::DataSourceExec,
     datasource::{
         listing::PartitionedFile,
         physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource, parquet::CachedParquetFileReaderFactory},
@@ -20,7 +21,6 @@ use datafusion::{
     execution::object_store::ObjectStoreUrl,
     logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown, TableType, utils::conjunction},
     physical_plan::{ExecutionPlan, empty::EmptyExec},
-    datasource::source::DataSourceExec,
 };
 use lake::{File, Snapshot};
 use object_store::{ObjectMeta, path::Path};
@@ -46,7 +46,8 @@ impl LakeTable {
     /// The snapshot's table, read from the store that the session knows under `store`.
     pub(crate) fn new(snapshot: Arc<Snapshot>, store: ObjectStoreUrl) -> LakeTable {
         let partition = Arc::new(Field::new(PARTITION, DataType::Utf8, false));
-        let schema = TableSchema::builder(file_schema(snapshot.table)).with_table_partition_cols(vec![partition]).build();
+        let schema =
+            TableSchema::builder(file_schema(snapshot.table)).with_table_partition_cols(vec![partition]).build();
         LakeTable { snapshot, schema, store }
     }
 
@@ -56,7 +57,8 @@ impl LakeTable {
     }
 
     fn source(&self, state: &dyn Session, filters: &[Expr], files: &[Arc<File>]) -> Result<ParquetSource> {
-        let mut options = TableParquetOptions { global: state.config_options().execution.parquet.clone(), ..Default::default() };
+        let mut options =
+            TableParquetOptions { global: state.config_options().execution.parquet.clone(), ..Default::default() };
         let is_lookup = filters.iter().any(picks_few_rows);
         options.global.pushdown_filters = is_lookup;
         options.global.reorder_filters = is_lookup;
@@ -160,7 +162,8 @@ fn groups(files: &[Arc<File>], count: usize) -> Vec<FileGroup> {
 }
 
 fn partitioned(file: &File) -> PartitionedFile {
-    let modified = std::time::UNIX_EPOCH + std::time::Duration::from_millis(u64::try_from(file.modified_ms).unwrap_or(0));
+    let modified =
+        std::time::UNIX_EPOCH + std::time::Duration::from_millis(u64::try_from(file.modified_ms).unwrap_or(0));
     let meta = ObjectMeta {
         location: Path::from(file.path.as_str()),
         last_modified: modified.into(),

@@ -63,7 +63,8 @@ impl Shared {
 
     /// A session of its own for one query, in which `now()` is `now_us` (microseconds since 1970-01-01 UTC).
     pub(crate) fn session(&self, catalogs: Arc<dyn CatalogProviderList>, now_us: i64) -> SessionState {
-        let mut state = SessionStateBuilder::new_from_existing(self.template.clone()).with_catalog_list(catalogs).build();
+        let mut state =
+            SessionStateBuilder::new_from_existing(self.template.clone()).with_catalog_list(catalogs).build();
         let now = UNIX_EPOCH + Duration::from_micros(u64::try_from(now_us).unwrap_or(0));
         state.execution_props_mut().query_execution_start_time = Some(now.into());
         state

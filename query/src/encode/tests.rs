@@ -1,7 +1,10 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{ArrayRef, Decimal128Array, Float64Array, Int64Array, MapBuilder, RecordBatch, StringBuilder, StringViewArray, TimestampMicrosecondArray},
+    array::{
+        ArrayRef, Decimal128Array, Float64Array, Int64Array, MapBuilder, RecordBatch, StringBuilder, StringViewArray,
+        TimestampMicrosecondArray,
+    },
     datatypes::DataType,
 };
 use serde_json::json;
@@ -23,7 +26,8 @@ fn batch() -> RecordBatch {
         ("name", Arc::new(StringViewArray::from(vec![Some("a \"b\", c"), None]))),
         ("attributes", Arc::new(attributes.finish())),
     ];
-    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true))).expect("a batch")
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true)))
+        .expect("a batch")
 }
 
 #[test]
@@ -31,7 +35,14 @@ fn json_keeps_every_digit_and_says_null_for_unknown() {
     assert_eq!(
         rows(&batch()),
         vec![
-            vec![json!("1970-01-01T00:00:00.000001Z"), json!("0.000000037500"), json!(null), json!(7), json!("a \"b\", c"), json!({"k": "v"})],
+            vec![
+                json!("1970-01-01T00:00:00.000001Z"),
+                json!("0.000000037500"),
+                json!(null),
+                json!(7),
+                json!("a \"b\", c"),
+                json!({"k": "v"})
+            ],
             vec![json!("2026-11-30T00:53:20.000000Z"), json!(null), json!(0.5), json!(null), json!(null), json!(null)],
         ]
     );

@@ -26,7 +26,10 @@ impl Workers {
     ///
     /// # Cancel safety
     /// Dropping the call stops the future at its next await.
-    pub(super) async fn run<T: Send + 'static>(&self, future: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
         let Some(runtime) = &self.runtime else { return Err(exec_datafusion_err!("the query service has stopped")) };
         let mut only = JoinSet::new();
         only.spawn_on(future, runtime.handle());

@@ -111,10 +111,13 @@ fn calls(measured: &mut Measured, answer: &SqlAnswer) {
         if let Some(requests) = row.number("requests") {
             measured.increments.push((Family::Requests, labels.clone(), requests));
         }
-        for (family, column, bounds) in [(Family::Ttft, "ttft_s", TTFT_BOUNDS.len()), (Family::Tpot, "tpot_s", TPOT_BOUNDS.len())] {
+        for (family, column, bounds) in
+            [(Family::Ttft, "ttft_s", TTFT_BOUNDS.len()), (Family::Tpot, "tpot_s", TPOT_BOUNDS.len())]
+        {
             let count = row.number(&format!("{column}_count")).unwrap_or(0.0);
             if count > 0.0 {
-                let at_most = (0..bounds).map(|index| row.number(&format!("{column}_{index}")).unwrap_or(0.0)).collect();
+                let at_most =
+                    (0..bounds).map(|index| row.number(&format!("{column}_{index}")).unwrap_or(0.0)).collect();
                 let sum = row.number(&format!("{column}_sum")).unwrap_or(0.0);
                 let trace = Some(row.text(&format!("{column}_trace"))).filter(|trace| !trace.is_empty());
                 let slowest = trace.zip(row.number(&format!("{column}_max")));

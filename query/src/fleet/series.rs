@@ -184,20 +184,85 @@ impl Family {
 
     fn declared(self) -> Declared {
         let (name, kind, unit, help) = match self {
-            Family::Ttft => ("tokenwatt_ttft_seconds", "histogram", "seconds", "Time to first token of calls that ended, by where it was measured."),
-            Family::Tpot => ("tokenwatt_time_per_output_token_seconds", "histogram", "seconds", "(e2e - TTFT) / (output tokens - 1) of calls that ended."),
+            Family::Ttft => (
+                "tokenwatt_ttft_seconds",
+                "histogram",
+                "seconds",
+                "Time to first token of calls that ended, by where it was measured.",
+            ),
+            Family::Tpot => (
+                "tokenwatt_time_per_output_token_seconds",
+                "histogram",
+                "seconds",
+                "(e2e - TTFT) / (output tokens - 1) of calls that ended.",
+            ),
             Family::OutputTokens => ("tokenwatt_output_tokens", "counter", "", "Tokens that left the engines."),
-            Family::Requests => ("tokenwatt_requests", "counter", "", "Calls that ended, by where they were measured; sum over one measured_at."),
-            Family::Utilization => ("tokenwatt_device_utilization_ratio", "gauge", "ratio", "Mean utilization in the last closed minute, by kind; kinds are never one number."),
-            Family::Power => ("tokenwatt_power_watts", "gauge", "watts", "Mean power in the last closed minute, by what it covers and how far it can be trusted."),
-            Family::Energy => ("tokenwatt_energy_joules", "counter", "joules", "Energy, by what it covers and how far it can be trusted."),
-            Family::TokensPerJoule => ("tokenwatt_tokens_per_joule", "gauge", "", "Output tokens per joule of the same hosts in the last closed minute."),
-            Family::Cost => ("tokenwatt_cost_usd", "counter", "usd", "Cost at list price of hosts seen; hosts without a price are not in it."),
-            Family::CostPerHour => ("tokenwatt_cost_usd_per_hour", "gauge", "", "List price per hour of the hosts seen in the last closed minute."),
-            Family::CostPerMillion => ("tokenwatt_cost_usd_per_million_output_tokens", "gauge", "", "Cost per million output tokens in the last closed minute, idle and padding included."),
-            Family::LateOutputTokens => ("tokenwatt_late_output_tokens", "counter", "", "Tokens that became visible after their minute was counted."),
-            Family::CostAdjustment => ("tokenwatt_cost_usd_adjustment", "gauge", "", "Corrections of minutes whose cost was counted before it was complete."),
-            Family::UnpricedHosts => ("tokenwatt_unpriced_hosts", "gauge", "", "Hosts without a price in the last closed minute; their cost is unknown, not 0."),
+            Family::Requests => (
+                "tokenwatt_requests",
+                "counter",
+                "",
+                "Calls that ended, by where they were measured; sum over one measured_at.",
+            ),
+            Family::Utilization => (
+                "tokenwatt_device_utilization_ratio",
+                "gauge",
+                "ratio",
+                "Mean utilization in the last closed minute, by kind; kinds are never one number.",
+            ),
+            Family::Power => (
+                "tokenwatt_power_watts",
+                "gauge",
+                "watts",
+                "Mean power in the last closed minute, by what it covers and how far it can be trusted.",
+            ),
+            Family::Energy => (
+                "tokenwatt_energy_joules",
+                "counter",
+                "joules",
+                "Energy, by what it covers and how far it can be trusted.",
+            ),
+            Family::TokensPerJoule => (
+                "tokenwatt_tokens_per_joule",
+                "gauge",
+                "",
+                "Output tokens per joule of the same hosts in the last closed minute.",
+            ),
+            Family::Cost => (
+                "tokenwatt_cost_usd",
+                "counter",
+                "usd",
+                "Cost at list price of hosts seen; hosts without a price are not in it.",
+            ),
+            Family::CostPerHour => (
+                "tokenwatt_cost_usd_per_hour",
+                "gauge",
+                "",
+                "List price per hour of the hosts seen in the last closed minute.",
+            ),
+            Family::CostPerMillion => (
+                "tokenwatt_cost_usd_per_million_output_tokens",
+                "gauge",
+                "",
+                "Cost per million output tokens in the last closed minute, idle and padding included.",
+            ),
+            Family::LateOutputTokens => (
+                "tokenwatt_late_output_tokens",
+                "counter",
+                "",
+                "Tokens that became visible after their minute was counted.",
+            ),
+            Family::CostAdjustment => (
+                "tokenwatt_cost_usd_adjustment",
+                "gauge",
+                "",
+                "Corrections of minutes whose cost was counted before it was complete.",
+            ),
+            Family::UnpricedHosts => (
+                "tokenwatt_unpriced_hosts",
+                "gauge",
+                "",
+                "Hosts without a price in the last closed minute; their cost is unknown, not 0.",
+            ),
         };
         Declared { name, kind, unit, help }
     }
@@ -268,12 +333,24 @@ mod tests {
         let mut at_most = vec![0.0; TTFT_BOUNDS.len()];
         at_most[8] = 2.0;
         for (minute, watts) in [(7, 900.0), (8, 800.0)] {
-            series.add(minute, Measured {
-                totals: vec![],
-                buckets: vec![(Family::Ttft, eu(), Buckets { at_most: at_most.clone(), count: 3.0, sum: 4.5, slowest: Some(("abc".to_owned(), 2.0)) })],
-                increments: vec![(Family::OutputTokens, eu(), 10.0), (Family::Energy, eu(), -1.0)],
-                gauges: vec![(Family::Power, eu(), watts)],
-            });
+            series.add(
+                minute,
+                Measured {
+                    totals: vec![],
+                    buckets: vec![(
+                        Family::Ttft,
+                        eu(),
+                        Buckets {
+                            at_most: at_most.clone(),
+                            count: 3.0,
+                            sum: 4.5,
+                            slowest: Some(("abc".to_owned(), 2.0)),
+                        },
+                    )],
+                    increments: vec![(Family::OutputTokens, eu(), 10.0), (Family::Energy, eu(), -1.0)],
+                    gauges: vec![(Family::Power, eu(), watts)],
+                },
+            );
         }
         let text = series.render(None, Exemplars::Shown);
         for line in [
@@ -293,8 +370,22 @@ mod tests {
     fn corrections_of_closed_minutes_stand_apart() {
         let mut series = Series::default();
         let minute = |totals| Measured { totals, ..Measured::default() };
-        series.add(7, minute(vec![(Family::OutputTokens, eu(), 6, 99.0), (Family::OutputTokens, eu(), 7, 10.0), (Family::Cost, eu(), 7, 1.0)]));
-        series.add(8, minute(vec![(Family::OutputTokens, eu(), 7, 13.0), (Family::OutputTokens, eu(), 8, 10.0), (Family::Cost, eu(), 7, 0.75)]));
+        series.add(
+            7,
+            minute(vec![
+                (Family::OutputTokens, eu(), 6, 99.0),
+                (Family::OutputTokens, eu(), 7, 10.0),
+                (Family::Cost, eu(), 7, 1.0),
+            ]),
+        );
+        series.add(
+            8,
+            minute(vec![
+                (Family::OutputTokens, eu(), 7, 13.0),
+                (Family::OutputTokens, eu(), 8, 10.0),
+                (Family::Cost, eu(), 7, 0.75),
+            ]),
+        );
         let text = series.render(None, Exemplars::Left);
         for line in [
             r#"tokenwatt_output_tokens_total{region="eu-west-1"} 20"#,

@@ -13,7 +13,10 @@ use axum::{
 use serde_json::json;
 use telemetry::contract::{ApiError, SqlRequest};
 
-use crate::{answer, encode, error, execute::{Collected, Engine}};
+use crate::{
+    answer, encode, error,
+    execute::{Collected, Engine},
+};
 
 /// Largest statement with its parameters.
 const BODY_BYTES_MAX: usize = 1 << 20;
@@ -51,8 +54,12 @@ async fn answered(engine: &Arc<Engine>, headers: &HeaderMap, body: &[u8]) -> Res
         }
         Format::Ndjson => encode::ndjson(&collected.batches),
         Format::Csv => encode::csv(&collected.schema, &collected.batches),
-        Format::Arrow => encode::arrow_stream(&collected.schema, &collected.batches).map_err(|error| error::to_api(&error))?,
-        Format::Parquet => encode::parquet(&collected.schema, &collected.batches).map_err(|error| error::to_api(&error))?,
+        Format::Arrow => {
+            encode::arrow_stream(&collected.schema, &collected.batches).map_err(|error| error::to_api(&error))?
+        }
+        Format::Parquet => {
+            encode::parquet(&collected.schema, &collected.batches).map_err(|error| error::to_api(&error))?
+        }
     };
     Ok(raw(format, bytes, &collected))
 }
@@ -82,7 +89,9 @@ fn request(headers: &HeaderMap, body: &[u8]) -> Result<SqlRequest, ApiError> {
         hint: Some(r#"send {"sql": "SELECT …"} as application/json, or the statement as text/plain"#.to_owned()),
     };
     match kind.split(';').next().map(str::trim) {
-        Some("application/json") => serde_json::from_slice(body).map_err(|error| invalid(format!("the body is not a request: {error}"))),
+        Some("application/json") => {
+            serde_json::from_slice(body).map_err(|error| invalid(format!("the body is not a request: {error}")))
+        }
         Some("text/plain" | "application/sql") => match std::str::from_utf8(body) {
             Ok(sql) => Ok(SqlRequest { sql: sql.to_owned(), ..SqlRequest::default() }),
             Err(_) => Err(invalid("the statement is not UTF-8".to_owned())),
@@ -173,7 +182,8 @@ mod tests {
         assert_eq!((json.sql.as_str(), json.params["n"].as_i64()), ("SELECT 1", Some(3)));
         let text = request(&with(header::CONTENT_TYPE, "text/plain; charset=utf-8"), b"SELECT 2").expect("a request");
         assert_eq!(text.sql, "SELECT 2");
-        for (kind, body) in [("application/json", "SELECT 1"), ("application/json", r#"{"sq": 1}"#), ("image/png", "x")] {
+        for (kind, body) in [("application/json", "SELECT 1"), ("application/json", r#"{"sq": 1}"#), ("image/png", "x")]
+        {
             let error = request(&with(header::CONTENT_TYPE, kind), body.as_bytes()).expect_err("refused");
             assert_eq!(error.kind, "invalid");
         }

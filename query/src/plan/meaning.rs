@@ -17,8 +17,21 @@ use crate::{encode, scan::LakeTable};
 const CHOOSING: [&str; 8] = ["min", "max", "first_value", "last_value", "nth_value", "lag", "lead", "any_value"];
 /// Functions whose result has their first argument's unit.
 const KEEPING_UNIT: [&str; 15] = [
-    "sum", "avg", "mean", "median", "approx_median", "approx_percentile_cont", "percentile_cont", "quantile_cont",
-    "stddev", "stddev_pop", "abs", "round", "coalesce", "greatest", "least",
+    "sum",
+    "avg",
+    "mean",
+    "median",
+    "approx_median",
+    "approx_percentile_cont",
+    "percentile_cont",
+    "quantile_cont",
+    "stddev",
+    "stddev_pop",
+    "abs",
+    "round",
+    "coalesce",
+    "greatest",
+    "least",
 ];
 
 #[derive(Clone, Default)]
@@ -52,7 +65,11 @@ fn column(plan: &LogicalPlan, index: usize) -> Option<Meaning> {
         }
         LogicalPlan::Window(node) => {
             let passed = node.input.schema().fields().len();
-            if index < passed { column(&node.input, index) } else { expression(node.window_expr.get(index - passed)?, &node.input) }
+            if index < passed {
+                column(&node.input, index)
+            } else {
+                expression(node.window_expr.get(index - passed)?, &node.input)
+            }
         }
         LogicalPlan::Join(node) => {
             let left = node.left.schema().fields().len();

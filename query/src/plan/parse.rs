@@ -26,7 +26,8 @@ const NESTING_MAX: usize = 64;
 pub(crate) fn statement(sql: &str) -> Result<Statement> {
     let dialect = PostgreSqlDialect {};
     let tokens = Tokenizer::new(&dialect, sql).tokenize_with_location().map_err(|error| syntax(error.into()))?;
-    let mut parser = Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(pin_versions(tokens)?);
+    let mut parser =
+        Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(pin_versions(tokens)?);
     let mut statements = parser.parse_statements().map_err(syntax)?;
     match (statements.pop(), statements.is_empty()) {
         (Some(only), true) => Ok(Statement::Statement(Box::new(only))),
@@ -62,7 +63,8 @@ fn pin_versions(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
         let table = if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() };
         let span = tokens[at - 1].span;
         tokens[at - 1].token = quoted(format!("{table}@{version}"));
-        let alias = if has_alias(&tokens[at + 4..]) { vec![] } else { vec![unquoted("AS", Keyword::AS), quoted(table)] };
+        let alias =
+            if has_alias(&tokens[at + 4..]) { vec![] } else { vec![unquoted("AS", Keyword::AS), quoted(table)] };
         tokens.splice(at..at + 4, alias.into_iter().map(|token| TokenWithSpan::new(token, span)));
     }
     Ok(tokens)
@@ -85,7 +87,9 @@ fn is_word(token: &Token, text: &str) -> bool {
 fn has_alias(rest: &[TokenWithSpan]) -> bool {
     match rest.first().map(|next| &next.token) {
         Some(Token::Word(word)) => {
-            word.quote_style.is_some() || word.keyword == Keyword::AS || !RESERVED_FOR_TABLE_ALIAS.contains(&word.keyword)
+            word.quote_style.is_some()
+                || word.keyword == Keyword::AS
+                || !RESERVED_FOR_TABLE_ALIAS.contains(&word.keyword)
         }
         _ => false,
     }

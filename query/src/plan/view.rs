@@ -33,7 +33,8 @@ impl ViewTable {
     /// The view as its analyzed plan. Its columns are nullable whatever the plan proves, so that a later optimization
     /// cannot disagree with what the query was planned against.
     pub(super) fn new(view: &'static View, plan: LogicalPlan) -> ViewTable {
-        let fields = plan.schema().fields().iter().map(|field| Field::new(field.name(), field.data_type().clone(), true));
+        let fields =
+            plan.schema().fields().iter().map(|field| Field::new(field.name(), field.data_type().clone(), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         ViewTable { view, plan, schema }
     }

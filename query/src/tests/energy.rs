@@ -26,8 +26,11 @@ const ASK: &str = "SELECT output_tokens, joules, tokens_per_joule, boundary, met
 #[tokio::test]
 async fn tokens_per_joule_carry_boundary_method_and_confidence() {
     let world = World::new().await;
-    let counter = |at: i64, joules: f64| sample(at, "i-1", "chip", json!({"energy_j": joules, "energy_start_time": NOON - 9}));
-    world.write(&DEVICES, &[counter(NOON, 100.0), counter(NOON + 20_000_000, 150.0), counter(NOON + 50_000_000, 200.0)]).await;
+    let counter =
+        |at: i64, joules: f64| sample(at, "i-1", "chip", json!({"energy_j": joules, "energy_start_time": NOON - 9}));
+    world
+        .write(&DEVICES, &[counter(NOON, 100.0), counter(NOON + 20_000_000, 150.0), counter(NOON + 50_000_000, 200.0)])
+        .await;
     world
         .write(
             &TOKENS,
@@ -40,7 +43,10 @@ async fn tokens_per_joule_carry_boundary_method_and_confidence() {
             ],
         )
         .await;
-    assert_eq!(world.rows(ASK).await, [[json!(50), json!(100.0), json!(0.5), json!("chip"), json!("load_curve"), json!("assumed")]]);
+    assert_eq!(
+        world.rows(ASK).await,
+        [[json!(50), json!(100.0), json!(0.5), json!("chip"), json!("load_curve"), json!("assumed")]]
+    );
     let per_token = world.rows("SELECT model, joules_per_output_token FROM energy_per_token").await;
     assert_eq!(per_token, [[json!("m"), json!(2.0)]]);
     assert_eq!(world.rows("SELECT power_w FROM perf_per_watt").await, [[json!(2.0)]]);
@@ -50,8 +56,12 @@ async fn tokens_per_joule_carry_boundary_method_and_confidence() {
 #[tokio::test]
 async fn only_what_was_metered_counts() {
     let world = World::new().await;
-    let counter = |at: i64, joules: f64, start: i64| sample(at, "i-1", "node", json!({"energy_j": joules, "energy_start_time": start}));
-    let power = |at: i64, watts: f64| sample(at, "i-2", "board", json!({"power_w": watts, "energy_method": null, "confidence": null}));
+    let counter = |at: i64, joules: f64, start: i64| {
+        sample(at, "i-1", "node", json!({"energy_j": joules, "energy_start_time": start}))
+    };
+    let power = |at: i64, watts: f64| {
+        sample(at, "i-2", "board", json!({"power_w": watts, "energy_method": null, "confidence": null}))
+    };
     world
         .write(
             &DEVICES,
@@ -66,7 +76,8 @@ async fn only_what_was_metered_counts() {
             ],
         )
         .await;
-    let rows = world.rows("SELECT host_id, joules, boundary, method, confidence FROM host_energy ORDER BY host_id").await;
+    let rows =
+        world.rows("SELECT host_id, joules, boundary, method, confidence FROM host_energy ORDER BY host_id").await;
     assert_eq!(
         rows,
         [

@@ -23,7 +23,10 @@ async fn an_answer_says_what_it_is() {
     let world = World::new().await;
     let version = world.write(&REQUESTS, &[call(NOON, "server", "a", "1")]).await;
     let answer = world.ask("SELECT time, region, ttft_s, attributes FROM requests").await;
-    assert_eq!(answer.rows, [[json!("2026-11-29T12:00:00.000000Z"), json!("eu-west-1"), json!(0.25), json!({"k": "v"})]]);
+    assert_eq!(
+        answer.rows,
+        [[json!("2026-11-29T12:00:00.000000Z"), json!("eu-west-1"), json!(0.25), json!({"k": "v"})]]
+    );
     let kinds: Vec<_> = answer.columns.iter().map(|column| column.kind.as_str()).collect();
     assert_eq!(kinds, ["TIMESTAMP", "STRING", "DOUBLE", "MAP<STRING,STRING>"]);
     assert_eq!(answer.columns[2].unit.as_deref(), Some("s"));
@@ -130,7 +133,9 @@ async fn every_view_begins_with_time_region_model() {
 async fn the_lake_describes_itself() {
     let world = World::new().await;
     world.write(&REQUESTS, &[call(NOON, "server", "a", "1")]).await;
-    let rows = world.rows("SELECT \"table\", files, rows, newest_time FROM system.freshness WHERE \"table\" = 'requests'").await;
+    let rows = world
+        .rows("SELECT \"table\", files, rows, newest_time FROM system.freshness WHERE \"table\" = 'requests'")
+        .await;
     assert_eq!(rows, [[json!("requests"), json!(1), json!(1), json!("2026-11-29T12:00:00.000000Z")]]);
     assert_eq!(world.rows("SELECT count(*) FROM system.files WHERE \"table\" = 'requests'").await, [[json!(1)]]);
 }
@@ -156,8 +161,11 @@ async fn http_answers_in_every_form() {
     let (status, body) = post(&world, "application/json", ask.clone()).await;
     let answer: Value = serde_json::from_slice(&body).expect("JSON");
     assert_eq!((status, &answer["rows"]), (StatusCode::OK, &json!([["1", 10], ["2", 10]])), "{answer}");
-    assert_eq!(answer["columns"][1], json!({"name": "output_tokens", "type": "BIGINT", "unit": "{token}",
-        "comment": "generated tokens, reasoning ones included"}));
+    assert_eq!(
+        answer["columns"][1],
+        json!({"name": "output_tokens", "type": "BIGINT", "unit": "{token}",
+        "comment": "generated tokens, reasoning ones included"})
+    );
     let (_, csv) = post(&world, "text/csv", ask.clone()).await;
     assert_eq!(String::from_utf8(csv).expect("text"), "span_id,output_tokens\r\n1,10\r\n2,10\r\n");
     let (_, lines) = post(&world, "application/x-ndjson", ask.clone()).await;

@@ -37,7 +37,8 @@ async fn only_reading_is_allowed() {
 #[tokio::test]
 async fn files_of_the_machine_are_no_tables() {
     let world = World::new().await;
-    for sql in ["SELECT * FROM '/etc/passwd'", "SELECT * FROM \"/etc/hostname\"", "SELECT * FROM 'requests/x.parquet'"] {
+    for sql in ["SELECT * FROM '/etc/passwd'", "SELECT * FROM \"/etc/hostname\"", "SELECT * FROM 'requests/x.parquet'"]
+    {
         assert!(world.try_ask(sql).await.is_err(), "{sql}");
     }
 }

@@ -31,7 +31,16 @@ fn price(from_us: i64, usd_per_hour: &str) -> Value {
 /// Two minutes of one priced host whose samples close just before the boundary, and of one host without a price.
 async fn fleet() -> World {
     let world = World::new().await;
-    world.write(&PRICES, &[price(NOON - 1_000 * MINUTE, "16.22658"), price(NOON + MINUTE, "20.0"), price(NOON + 1_000 * MINUTE, "1.0")]).await;
+    world
+        .write(
+            &PRICES,
+            &[
+                price(NOON - 1_000 * MINUTE, "16.22658"),
+                price(NOON + MINUTE, "20.0"),
+                price(NOON + 1_000 * MINUTE, "1.0"),
+            ],
+        )
+        .await;
     let end = |minute: i64| NOON + minute * MINUTE - 3_000;
     world
         .write(
@@ -85,9 +94,14 @@ async fn device_time_adds_up_to_the_microsecond() {
 #[tokio::test]
 async fn cost_adds_up_to_the_last_unit() {
     let world = fleet().await;
-    let nodes = format!("SELECT cost_usd, usd_per_hour, basis, charged_us FROM node_cost WHERE {RANGE} AND host_id = 'i-1' ORDER BY time");
+    let nodes = format!(
+        "SELECT cost_usd, usd_per_hour, basis, charged_us FROM node_cost WHERE {RANGE} AND host_id = 'i-1' ORDER BY time"
+    );
     let nodes = world.rows(&nodes).await;
-    assert_eq!(nodes[0], [json!("0.270443000000"), json!("16.226580000000"), json!("list, assumed on-demand"), json!(60_000_000)]);
+    assert_eq!(
+        nodes[0],
+        [json!("0.270443000000"), json!("16.226580000000"), json!("list, assumed on-demand"), json!(60_000_000)]
+    );
     // the price that holds in the second minute, not the newest one there is
     assert_eq!(nodes[1][..2], [json!("0.333350000000"), json!("20.000000000000")]);
     for (sql, minutes) in [
@@ -104,7 +118,9 @@ async fn cost_adds_up_to_the_last_unit() {
     let requests = format!("SELECT sum(cost_usd) FROM request_cost WHERE {RANGE}");
     let parts = format!("SELECT sum(cost_usd) FROM replica_cost WHERE {RANGE} AND part = 'requests'");
     assert_eq!(world.rows(&requests).await, world.rows(&parts).await);
-    let shares = world.rows(&format!("SELECT trace_id, device_us, cost_usd FROM request_cost WHERE {RANGE} ORDER BY trace_id")).await;
+    let shares = world
+        .rows(&format!("SELECT trace_id, device_us, cost_usd FROM request_cost WHERE {RANGE} ORDER BY trace_id"))
+        .await;
     assert_eq!(shares.len(), 2);
     assert_eq!((&shares[0][0], &shares[0][1]), (&json!("a"), &json!(13_000_000)));
 }
@@ -113,8 +129,15 @@ async fn cost_adds_up_to_the_last_unit() {
 #[tokio::test]
 async fn no_price_is_unknown_and_not_zero() {
     let world = fleet().await;
-    let rows = world.rows(&format!("SELECT hosts, unpriced_hosts, unpriced, basis FROM cost_per_region WHERE {RANGE} ORDER BY time LIMIT 1")).await;
-    assert_eq!(rows, [[json!(2), json!(1), json!("custom-npu.8x on-demand in eu-west-1"), json!("list, assumed on-demand")]]);
+    let rows = world
+        .rows(&format!(
+            "SELECT hosts, unpriced_hosts, unpriced, basis FROM cost_per_region WHERE {RANGE} ORDER BY time LIMIT 1"
+        ))
+        .await;
+    assert_eq!(
+        rows,
+        [[json!(2), json!(1), json!("custom-npu.8x on-demand in eu-west-1"), json!("list, assumed on-demand")]]
+    );
     let alone = world.rows(&format!("SELECT cost_usd, basis FROM node_cost WHERE {RANGE} AND host_id = 'i-2'")).await;
     assert_eq!(alone, [[json!(null), json!("no price")]]);
 }
@@ -125,7 +148,9 @@ async fn a_spot_host_is_not_priced_as_on_demand() {
     let world = fleet().await;
     let spot = json!({"time": NOON, "host_id": "i-1", "capacity_type": "spot", "first_seen": NOON, "last_seen": NOON + MINUTE, "chips": 12});
     world.write(&NODES, &[spot]).await;
-    let rows = world.rows(&format!("SELECT \"option\", cost_usd, basis FROM node_cost WHERE {RANGE} AND host_id = 'i-1' LIMIT 1")).await;
+    let rows = world
+        .rows(&format!("SELECT \"option\", cost_usd, basis FROM node_cost WHERE {RANGE} AND host_id = 'i-1' LIMIT 1"))
+        .await;
     assert_eq!(rows, [[json!("spot"), json!(null), json!("no price")]]);
 }
 
@@ -159,10 +184,12 @@ async fn an_engine_without_counters_is_charged_whole() {
 #[tokio::test]
 async fn fleet_series_count_each_minute_once() {
     let world = fleet().await;
-    let call = |at: i64, ttft: f64| json!({
-        "time": at, "region": "eu-west-1", "model": "m", "measured_at": "server", "host_id": "i-1", "trace_id": "a", "span_id": "1",
-        "ttft_s": ttft, "e2e_s": 2.0, "output_tokens": 2,
-    });
+    let call = |at: i64, ttft: f64| {
+        json!({
+            "time": at, "region": "eu-west-1", "model": "m", "measured_at": "server", "host_id": "i-1", "trace_id": "a", "span_id": "1",
+            "ttft_s": ttft, "e2e_s": 2.0, "output_tokens": 2,
+        })
+    };
     // the second call ends in the next minute and is counted there
     world.write(&REQUESTS, &[call(NOON + 5, 1.0), call(NOON + MINUTE - 1_000_000, 1.2)]).await;
     let minute = NOON / MINUTE;

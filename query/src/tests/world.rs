@@ -44,7 +44,9 @@ impl World {
         let name = format!("test-{from}-{}.parquet", from + 1);
         let file = self.lake.write(table, "2026-11-29", &name, &[batch(table, rows)]).await.expect("written");
         let entry = Entry { journal: "test".to_owned(), table: table.name, from, to: from + 1, adds: vec![file] };
-        let Outcome::Committed { version } = self.lake.commit(entry).await.expect("committed") else { panic!("fenced") };
+        let Outcome::Committed { version } = self.lake.commit(entry).await.expect("committed") else {
+            panic!("fenced")
+        };
         self.committed.lock().insert(table.name, from + 1);
         version
     }
@@ -70,6 +72,7 @@ fn batch(table: &'static Table, rows: &[Value]) -> RecordBatch {
     let known = rows.iter().filter_map(Value::as_object).flat_map(|row| row.keys());
     known.for_each(|name| assert!(whole.field_with_name(name).is_ok(), "{name} is no column of {}", table.name));
     let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
-    let mut reader = arrow::json::ReaderBuilder::new(Arc::new(Schema::new(fields))).build(text.as_bytes()).expect("a reader");
+    let mut reader =
+        arrow::json::ReaderBuilder::new(Arc::new(Schema::new(fields))).build(text.as_bytes()).expect("a reader");
     reader.next().expect("rows").expect("readable")
 }

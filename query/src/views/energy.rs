@@ -8,7 +8,8 @@ const MINUTE: ViewColumn = column("time", "", "start of the minute");
 const JOULES: ViewColumn = column("joules", "J", "energy of the hosts in the minute");
 const BOUNDARY: ViewColumn = column("boundary", "", "what the energy covers: chip, board, node, wall or facility");
 const METHOD: ViewColumn = column("method", "", "energy_counter, integrated_power, percent_of_max, load_curve or tdp");
-const CONFIDENCE: ViewColumn = column("confidence", "", "weakest of the figures behind it: measured, published, estimated or assumed");
+const CONFIDENCE: ViewColumn =
+    column("confidence", "", "weakest of the figures behind it: measured, published, estimated or assumed");
 const TOKENS: ViewColumn = column("output_tokens", "{token}", "tokens that left those hosts in the same windows");
 
 pub(super) const PERF_PER_WATT: View = View {

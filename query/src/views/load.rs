@@ -8,7 +8,8 @@ const MINUTE: ViewColumn = column("time", "", "start of the minute");
 const WALL: ViewColumn = column("wall_us", "us", "time covered by the engine's samples in the minute");
 const PADDING: ViewColumn = column("padding_us", "us", "device time of compiled but empty slots");
 const IDLE: ViewColumn = column("idle_us", "us", "time in which the engine ran no step: wall - busy - padding");
-const FROM: ViewColumn = column("from_us", "us", "sample that opens the window, microseconds since 1970-01-01 UTC; not in it");
+const FROM: ViewColumn =
+    column("from_us", "us", "sample that opens the window, microseconds since 1970-01-01 UTC; not in it");
 const TO: ViewColumn = column("to_us", "us", "sample that closes the window, microseconds since 1970-01-01 UTC; in it");
 
 pub(super) const UTILIZATION: View = View {
