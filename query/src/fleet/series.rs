@@ -183,88 +183,44 @@ impl Family {
     }
 
     fn declared(self) -> Declared {
-        let (name, kind, unit, help) = match self {
-            Family::Ttft => (
-                "tokenwatt_ttft_seconds",
-                "histogram",
-                "seconds",
-                "Time to first token of calls that ended, by where it was measured.",
-            ),
-            Family::Tpot => (
-                "tokenwatt_time_per_output_token_seconds",
-                "histogram",
-                "seconds",
-                "(e2e - TTFT) / (output tokens - 1) of calls that ended.",
-            ),
-            Family::OutputTokens => ("tokenwatt_output_tokens", "counter", "", "Tokens that left the engines."),
-            Family::Requests => (
-                "tokenwatt_requests",
-                "counter",
-                "",
-                "Calls that ended, by where they were measured; sum over one measured_at.",
-            ),
-            Family::Utilization => (
-                "tokenwatt_device_utilization_ratio",
-                "gauge",
-                "ratio",
-                "Mean utilization in the last closed minute, by kind; kinds are never one number.",
-            ),
-            Family::Power => (
-                "tokenwatt_power_watts",
-                "gauge",
-                "watts",
-                "Mean power in the last closed minute, by what it covers and how far it can be trusted.",
-            ),
-            Family::Energy => (
-                "tokenwatt_energy_joules",
-                "counter",
-                "joules",
-                "Energy, by what it covers and how far it can be trusted.",
-            ),
-            Family::TokensPerJoule => (
-                "tokenwatt_tokens_per_joule",
-                "gauge",
-                "",
-                "Output tokens per joule of the same hosts in the last closed minute.",
-            ),
-            Family::Cost => (
-                "tokenwatt_cost_usd",
-                "counter",
-                "usd",
-                "Cost at list price of hosts seen; hosts without a price are not in it.",
-            ),
-            Family::CostPerHour => (
-                "tokenwatt_cost_usd_per_hour",
-                "gauge",
-                "",
-                "List price per hour of the hosts seen in the last closed minute.",
-            ),
-            Family::CostPerMillion => (
-                "tokenwatt_cost_usd_per_million_output_tokens",
-                "gauge",
-                "",
-                "Cost per million output tokens in the last closed minute, idle and padding included.",
-            ),
-            Family::LateOutputTokens => (
-                "tokenwatt_late_output_tokens",
-                "counter",
-                "",
-                "Tokens that became visible after their minute was counted.",
-            ),
-            Family::CostAdjustment => (
-                "tokenwatt_cost_usd_adjustment",
-                "gauge",
-                "",
-                "Corrections of minutes whose cost was counted before it was complete.",
-            ),
-            Family::UnpricedHosts => (
-                "tokenwatt_unpriced_hosts",
-                "gauge",
-                "",
-                "Hosts without a price in the last closed minute; their cost is unknown, not 0.",
-            ),
+        let (name, kind, unit) = match self {
+            Family::Ttft => ("tokenwatt_ttft_seconds", "histogram", "seconds"),
+            Family::Tpot => ("tokenwatt_time_per_output_token_seconds", "histogram", "seconds"),
+            Family::OutputTokens => ("tokenwatt_output_tokens", "counter", ""),
+            Family::Requests => ("tokenwatt_requests", "counter", ""),
+            Family::Utilization => ("tokenwatt_device_utilization_ratio", "gauge", "ratio"),
+            Family::Power => ("tokenwatt_power_watts", "gauge", "watts"),
+            Family::Energy => ("tokenwatt_energy_joules", "counter", "joules"),
+            Family::TokensPerJoule => ("tokenwatt_tokens_per_joule", "gauge", ""),
+            Family::Cost => ("tokenwatt_cost_usd", "counter", "usd"),
+            Family::CostPerHour => ("tokenwatt_cost_usd_per_hour", "gauge", ""),
+            Family::CostPerMillion => ("tokenwatt_cost_usd_per_million_output_tokens", "gauge", ""),
+            Family::LateOutputTokens => ("tokenwatt_late_output_tokens", "counter", ""),
+            Family::CostAdjustment => ("tokenwatt_cost_usd_adjustment", "gauge", ""),
+            Family::UnpricedHosts => ("tokenwatt_unpriced_hosts", "gauge", ""),
         };
-        Declared { name, kind, unit, help }
+        Declared { name, kind, unit, help: self.help() }
+    }
+
+    fn help(self) -> &'static str {
+        match self {
+            Family::Ttft => "Time to first token of calls that ended, by where it was measured.",
+            Family::Tpot => "(e2e - TTFT) / (output tokens - 1) of calls that ended.",
+            Family::OutputTokens => "Tokens that left the engines.",
+            Family::Requests => "Calls that ended, by where they were measured; sum over one measured_at.",
+            Family::Utilization => "Mean utilization in the last closed minute, by kind; kinds are never one number.",
+            Family::Power => "Mean power in the last closed minute, by what it covers and how far it can be trusted.",
+            Family::Energy => "Energy, by what it covers and how far it can be trusted.",
+            Family::TokensPerJoule => "Output tokens per joule of the same hosts in the last closed minute.",
+            Family::Cost => "Cost at list price of hosts seen; hosts without a price are not in it.",
+            Family::CostPerHour => "List price per hour of the hosts seen in the last closed minute.",
+            Family::CostPerMillion => {
+                "Cost per million output tokens in the last closed minute, idle and padding included."
+            }
+            Family::LateOutputTokens => "Tokens that became visible after their minute was counted.",
+            Family::CostAdjustment => "Corrections of minutes whose cost was counted before it was complete.",
+            Family::UnpricedHosts => "Hosts without a price in the last closed minute; their cost is unknown, not 0.",
+        }
     }
 }
 
