@@ -16,6 +16,7 @@
 pub mod batch;
 pub mod config;
 pub mod decode;
+pub mod docs;
 pub mod journal;
 pub mod normalize;
 pub mod receive;

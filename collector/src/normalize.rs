@@ -38,6 +38,7 @@ use crate::decode::view::{Attribute, Group, Scope};
 use crate::decode::wire::{Fields, Malformed, Raw};
 use crate::signal::Signal;
 
+pub use device::sources;
 pub use own::Sample;
 pub use window::{late, table_of};
 

@@ -99,6 +99,30 @@ const SOURCES: &[Source] = &[
     source(names::ENGINE_PADDING_US, Figure::PaddingUs, Kind::Engine, 1.0),
 ];
 
+impl Figure {
+    fn column(self) -> &'static str {
+        match self {
+            Figure::Utilization => "utilization",
+            Figure::TensorActive => "tensor_active",
+            Figure::MemoryUsed => "memory_used_bytes",
+            Figure::MemoryTotal => "memory_total_bytes",
+            Figure::Power => "power_w",
+            Figure::Energy => "energy_j",
+            Figure::Running => "running",
+            Figure::Waiting => "waiting",
+            Figure::KvUsage => "kv_usage",
+            Figure::BusyUs => "busy_us",
+            Figure::PaddingUs => "padding_us",
+            Figure::Temperature => "temperature_c",
+        }
+    }
+}
+
+/// Metrics that sample devices: name, column of `devices`, and the factor from the metric's unit to the column's.
+pub fn sources() -> impl Iterator<Item = (&'static str, &'static str, f64)> {
+    SOURCES.iter().map(|source| (source.metric, source.figure.column(), source.factor))
+}
+
 /// Attributes that name the device, the first one present wins.
 const DEVICE_KEYS: [&str; 7] = [names::HW_ID, "gpu_uuid", "UUID", "gpu", "gpu.index", "neuroncore", "neuron_device"];
 /// Attributes that name the model an engine serves.

@@ -79,6 +79,42 @@ pub enum Field {
     Mark,
 }
 
+impl Field {
+    /// The column of `requests` that holds it; empty for what only helps to read the others.
+    pub fn column(self) -> &'static str {
+        match self {
+            Field::RequestModel | Field::ResponseModel => "model",
+            Field::RequestId => "request_id",
+            Field::Operation => "operation",
+            Field::Stream => "stream",
+            Field::InputTokens => "input_tokens",
+            Field::CachedInputTokens => "cached_input_tokens",
+            Field::OutputTokens => "output_tokens",
+            Field::ReasoningTokens => "reasoning_tokens",
+            Field::Queue => "queue_s",
+            Field::Prefill => "prefill_s",
+            Field::Decode => "decode_s",
+            Field::Ttft => "ttft_s",
+            Field::Tpot => "tpot_s",
+            Field::ItlMax => "itl_max_s",
+            Field::E2e => "e2e_s",
+            Field::DeviceUsPrefill => "device_us_prefill",
+            Field::DeviceUsDecode => "device_us_decode",
+            Field::ErrorType => "error_type",
+            Field::FinishReason => "finish_reason",
+            Field::Tenant => "tenant",
+            Field::TokenSampling => "token_sampling",
+            Field::MeasuredAt => "measured_at",
+            Field::TtftDefinition => "ttft_definition",
+            Field::Engine => "engine",
+            Field::Accelerator => "accelerator",
+            Field::Quantization => "quantization",
+            Field::TensorParallel => "tensor_parallel",
+            Field::TotalTokens | Field::Mark => "",
+        }
+    }
+}
+
 /// How many fields a call has.
 pub const FIELDS: usize = Field::Mark as usize + 1;
 
@@ -110,6 +146,8 @@ pub struct Alias {
 pub struct Dialect {
     /// Name of the dialect.
     pub name: &'static str,
+    /// By which sign a span is known, in words.
+    pub sign: &'static str,
     /// Whether a span is a call in it.
     pub is_call: fn(&Seen<'_>) -> bool,
     /// The engine, where the dialect is one engine's.

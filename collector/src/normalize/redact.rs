@@ -34,6 +34,11 @@ const CONTENT: &[&str] = &[
     "langfuse.trace.output",
 ];
 
+/// The keys of content, for the documentation.
+pub fn content() -> &'static [&'static str] {
+    CONTENT
+}
+
 /// Parts of a key that name a credential.
 const CREDENTIAL: &[&str] = &["api_key", "api-key", "apikey", "authorization", "password", "secret", "cookie"];
 

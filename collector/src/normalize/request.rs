@@ -104,7 +104,9 @@ impl<'a> Seen<'a> {
     /// Whether an attribute went into a column, so that it need not be kept as an attribute.
     fn used(&self, aliases: &Aliases, key: &str) -> bool {
         aliases.get(key).is_some_and(|(rank, alias)| {
-            !matches!(alias.field, Field::Mark | Field::TotalTokens)
+            let second = alias.field == Field::ResponseModel && self.has(Field::RequestModel);
+            !second
+                && !matches!(alias.field, Field::Mark | Field::TotalTokens)
                 && self.get(alias.field).is_some_and(|((held, _), _)| held == rank)
         })
     }

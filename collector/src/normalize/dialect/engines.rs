@@ -5,6 +5,7 @@ use super::{Alias, Dialect, Field, Place, alias, millis, rust_duration};
 /// SGLang's root span of a request; its name holds the request id.
 pub(super) const SGLANG: Dialect = Dialect {
     name: "sglang",
+    sign: "`rid`, and `module` that begins with `sglang::`",
     is_call: |seen| {
         seen.has_key("rid")
             && seen.raw_text("module").is_some_and(|module| module.starts_with("sglang::"))
@@ -18,6 +19,7 @@ pub(super) const SGLANG: Dialect = Dialect {
 /// Dynamo's front end.
 pub(super) const DYNAMO: Dialect = Dialect {
     name: "dynamo",
+    sign: "`ttft_ms` with `decode_worker_id` or `avg_itl_ms`",
     is_call: |seen| seen.has_key("ttft_ms") && (seen.has_key("decode_worker_id") || seen.has_key("avg_itl_ms")),
     engine: Some("dynamo"),
     measured_at: Place::Server,
@@ -27,6 +29,7 @@ pub(super) const DYNAMO: Dialect = Dialect {
 /// TGI's root span: durations as text, no tokens and no first token.
 pub(super) const TGI: Dialect = Dialect {
     name: "tgi",
+    sign: "`total_time` and `validation_time` as text",
     is_call: |seen| seen.raw_text("total_time").is_some() && seen.raw_text("validation_time").is_some(),
     engine: Some("tgi"),
     measured_at: Place::Server,

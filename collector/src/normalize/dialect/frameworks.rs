@@ -5,6 +5,7 @@ use super::{Alias, Dialect, Field, Place, alias, millis};
 /// LiteLLM's proxy. Its spans around the call and of the raw provider call describe the same call and are left out.
 pub(super) const LITELLM: Dialect = Dialect {
     name: "litellm",
+    sign: "span `litellm_request`",
     is_call: |seen| seen.span.name == "litellm_request",
     engine: None,
     measured_at: Place::Gateway,
@@ -14,6 +15,7 @@ pub(super) const LITELLM: Dialect = Dialect {
 /// OpenInference's LLM spans.
 pub(super) const OPENINFERENCE: Dialect = Dialect {
     name: "openinference",
+    sign: "`openinference.span.kind` = `LLM`",
     is_call: |seen| seen.raw_text("openinference.span.kind") == Some("LLM"),
     engine: None,
     measured_at: Place::ByKind,
@@ -23,6 +25,7 @@ pub(super) const OPENINFERENCE: Dialect = Dialect {
 /// Vercel's provider spans; the spans around them add up several calls.
 pub(super) const VERCEL: Dialect = Dialect {
     name: "vercel_ai",
+    sign: "span `ai.*.do*` with a model",
     is_call: |seen| {
         seen.span.name.starts_with("ai.") && seen.span.name.contains(".do") && seen.has(Field::RequestModel)
     },

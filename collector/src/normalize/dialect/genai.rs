@@ -9,6 +9,7 @@ const CALLS: &[&str] = &["chat", "text_completion", "generate_content", "embeddi
 /// Spans that say which operation they are.
 pub(super) const CURRENT: Dialect = Dialect {
     name: "gen_ai",
+    sign: "`gen_ai.operation.name` that names one call of a model",
     is_call: |seen| seen.text(Field::Operation).is_some_and(|operation| CALLS.contains(&operation)),
     engine: None,
     measured_at: Place::ByKind,
@@ -18,6 +19,7 @@ pub(super) const CURRENT: Dialect = Dialect {
 /// Spans from before operations had names: a model and a usage, and no sign of an agent or a tool.
 pub(super) const OLD: Dialect = Dialect {
     name: "gen_ai_old",
+    sign: "`gen_ai.system`, `gen_ai.provider.name` or `llm.request.type`, a model and tokens, no operation",
     is_call: |seen| {
         seen.text(Field::Operation).is_none()
             && (seen.has_key("gen_ai.system")

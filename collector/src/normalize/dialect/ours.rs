@@ -7,6 +7,7 @@ use super::{Alias, Dialect, Field, Place, alias};
 /// Spans `llm_request` with at least one attribute of ours.
 pub(super) const DIALECT: Dialect = Dialect {
     name: "tokenwatt",
+    sign: "span `llm_request` with an attribute `tokenwatt.*`",
     is_call: |seen| seen.span.name == names::SPAN_REQUEST && seen.has_prefix("tokenwatt."),
     engine: None,
     measured_at: Place::ServerOrGateway,

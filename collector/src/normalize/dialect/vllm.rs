@@ -10,6 +10,7 @@ use super::{Alias, Dialect, Field, Place, alias};
 /// V0, to 0.9: tells itself by the number of sequences.
 pub(super) const V0: Dialect = Dialect {
     name: "vllm_v0",
+    sign: "span `llm_request` with `gen_ai.usage.num_sequences`",
     is_call: |seen| seen.span.name == names::SPAN_REQUEST && seen.has_key("gen_ai.usage.num_sequences"),
     engine: Some("vllm"),
     measured_at: Place::Server,
@@ -19,6 +20,7 @@ pub(super) const V0: Dialect = Dialect {
 /// V1, from 0.10.
 pub(super) const V1: Dialect = Dialect {
     name: "vllm_v1",
+    sign: "any other span `llm_request` with `gen_ai.*`",
     is_call: |seen| seen.span.name == names::SPAN_REQUEST && seen.has_prefix("gen_ai."),
     engine: Some("vllm"),
     measured_at: Place::Server,
