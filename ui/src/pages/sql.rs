@@ -123,7 +123,7 @@ fn heading(column: &AnswerColumn) -> AnyView {
 
 fn is_number(column: &AnswerColumn) -> bool {
     let kind = column.kind.to_ascii_lowercase();
-    ["int", "float", "double", "decimal", "real"].iter().any(|name| kind.contains(name))
+    !kind.contains("interval") && ["int", "float", "double", "decimal", "real"].iter().any(|name| kind.contains(name))
 }
 
 /// A value in full: the page shows what the service said. NULL is not an empty text.
