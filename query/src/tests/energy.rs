@@ -1,7 +1,7 @@
 //! Joules: which counter, which boundary, which confidence.
 
 use serde_json::{Value, json};
-use telemetry::table::{DEVICES, TOKENS};
+use telemetry::table::{DEVICES, REQUESTS, TOKENS};
 
 use super::world::{NOON, World};
 
@@ -104,4 +104,34 @@ async fn boundaries_are_not_added_up() {
         )
         .await;
     assert_eq!(world.rows("SELECT joules, boundary FROM host_energy").await, [[json!(100.0), json!("node")]]);
+}
+
+/// An engine that sends calls but no tokens has made the tokens its calls tell of, not none.
+#[tokio::test]
+async fn calls_say_how_many_tokens_where_no_token_is_sent() {
+    let world = World::new().await;
+    let counter = |at: i64, joules: f64| sample(at, "i-1", "board", json!({"energy_j": joules}));
+    world.write(&DEVICES, &[counter(NOON + 1, 0.0), counter(NOON + 50_000_000, 100.0)]).await;
+    let call = |at: i64, place: &str| json!({
+        "time": at, "region": "eu-west-1", "model": "m", "measured_at": place, "host_id": "i-1", "trace_id": "a", "span_id": place,
+        "output_tokens": 200, "token_sampling": null,
+    });
+    world.write(&REQUESTS, &[call(NOON + 5, "gateway"), call(NOON + 6, "server")]).await;
+    let rows = world.rows("SELECT model, output_tokens, tokens_per_joule FROM perf_per_watt").await;
+    assert_eq!(rows, [[json!("m"), json!(200), json!(2.0)]]);
+}
+
+/// A device that sends its counter and its power at different instants has used its energy once.
+#[tokio::test]
+async fn a_counter_and_power_of_one_device_are_not_added_up() {
+    let world = World::new().await;
+    let row = |second: i64, more: Value| sample(NOON + second * 1_000_000, "i-1", "board", more);
+    let rows = [
+        row(1, json!({"energy_j": 0.0})),
+        row(41, json!({"energy_j": 4_000.0})),
+        row(2, json!({"power_w": 100.0})),
+        row(42, json!({"power_w": 100.0})),
+    ];
+    world.write(&DEVICES, &rows).await;
+    assert_eq!(world.rows("SELECT joules FROM host_energy").await, [[json!(4000.0)]]);
 }

@@ -180,6 +180,57 @@ async fn an_engine_without_counters_is_charged_whole() {
     assert_eq!(rows, [[json!("unattributed"), json!("1.000000000000"), json!(100), json!("whole host")]]);
 }
 
+/// Two replicas of one host: each has the tokens of its own calls, and a call without tokens of its own is not lost.
+#[tokio::test]
+async fn replicas_of_a_host_do_not_share_their_tokens() {
+    let world = World::new().await;
+    world.write(&PRICES, &[price(NOON - MINUTE, "60.0")]).await;
+    let mut samples = Vec::new();
+    for replica in ["i-1/0", "i-1/1"] {
+        for (at, busy_us) in [(NOON, 0), (NOON + MINUTE, 30_000_000)] {
+            let mut sample = engine(at, "i-1", "inf2.48xlarge", busy_us, 0);
+            sample["instance"] = json!(replica);
+            sample["chips"] = json!(6);
+            samples.push(sample);
+        }
+    }
+    world.write(&DEVICES, &samples).await;
+    let call = |replica: &str, span: &str, sampling: f64| json!({
+        "time": NOON + 5, "region": "eu-west-1", "model": "m", "measured_at": "server", "host_id": "i-1", "host_type": "inf2.48xlarge",
+        "instance": replica, "input_tokens": 100, "output_tokens": 10, "token_sampling": sampling, "trace_id": span, "span_id": span,
+    });
+    world.write(&REQUESTS, &[call("i-1/0", "1", 1.0), call("i-1/1", "2", 0.0), call("i-1/1", "3", 0.0)]).await;
+    world.write(&TOKENS, &[token(NOON + 10, "i-1", "1", 0, 30_000_000)]).await;
+    let range = "time = TIMESTAMP '2026-11-29T12:00:00Z'";
+    let sql = format!("SELECT basis, input_tokens, output_tokens, cost_usd FROM cost_per_million_tokens WHERE {range} ORDER BY basis");
+    let row = |basis: &str, usd: &str| [json!(basis), json!(300), json!(21), json!(usd)];
+    assert_eq!(world.rows(&sql).await, [row("allocation", "1.000000000000"), row("usage", "0.500000000000")]);
+}
+
+/// The tokens of an engine that reports no device time are not paid by the device time of another.
+#[tokio::test]
+async fn usage_is_divided_by_tokens_whose_device_time_is_known() {
+    let world = fleet().await;
+    let call = json!({
+        "time": NOON + 5, "region": "eu-west-1", "model": "m", "measured_at": "server", "host_id": "i-9", "host_type": "inf2.48xlarge",
+        "output_tokens": 1_000, "input_tokens": 50, "trace_id": "z", "span_id": "1",
+    });
+    world.write(&REQUESTS, &[call]).await;
+    let sql = "SELECT basis, output_tokens FROM cost_per_million_tokens WHERE time = TIMESTAMP '2026-11-29T12:00:00Z' ORDER BY basis";
+    assert_eq!(world.rows(sql).await, [[json!("allocation"), json!(1_003)], [json!("usage"), json!(3)]]);
+}
+
+/// Tokens whose engine says nothing of device time have an unknown cost, not a free one.
+#[tokio::test]
+async fn unknown_device_time_is_an_unknown_cost() {
+    let world = fleet().await;
+    let mut silent = token(NOON + 10_000_001, "i-1", "silent", 0, 0);
+    silent["device_us"] = Value::Null;
+    world.write(&TOKENS, &[silent]).await;
+    let rows = world.rows(&format!("SELECT device_us, cost_usd FROM request_cost WHERE {RANGE} AND trace_id = 'silent'")).await;
+    assert_eq!(rows, [[Value::Null, Value::Null]]);
+}
+
 /// The fleet's series count a closed minute once, and a host without a price adds nothing to dollars.
 #[tokio::test]
 async fn fleet_series_count_each_minute_once() {

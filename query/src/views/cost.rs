@@ -68,7 +68,7 @@ pub(super) const COST_PER_TENANT: View = View {
 pub(super) const COST_PER_MILLION_TOKENS: View = View {
     name: "cost_per_million_tokens",
     doc: "Dollars per million tokens, per minute, region and model, on two bases: `allocation`, all cost of the hosts with idle and \
-          padding, and `usage`, the cost of device time given to requests. Each ratio divides the whole cost, so the one per input \
+          padding, and `usage`, the cost of device time given to requests over the tokens of engines that report it. Each ratio divides the whole cost, so the one per input \
           and the one per output token do not add up. To sum up, divide `sum(cost_usd)` by `sum(output_tokens)`.",
     sql: include_str!("cost_per_million_tokens.sql"),
     columns: &[

@@ -2,9 +2,13 @@ WITH minutes AS (
   -- tokens of hosts without a price are left out: their cost is unknown, not zero
   SELECT time, region, model,
     sum(cost_usd) AS allocation_usd,
-    sum(CASE WHEN part = 'requests' THEN cost_usd END) AS usage_usd,
-    sum(CASE WHEN basis <> 'no price' THEN input_tokens END) AS input_tokens,
-    sum(CASE WHEN basis <> 'no price' THEN output_tokens END) AS output_tokens,
+    -- device time of calls whose tokens were not sent was given to calls all the same
+    sum(CASE WHEN instance IS NOT NULL AND part IN ('requests', 'unattributed') THEN cost_usd END) AS usage_usd,
+    sum(CASE WHEN basis <> 'no price' THEN input_tokens END) AS allocation_input,
+    sum(CASE WHEN basis <> 'no price' THEN output_tokens END) AS allocation_output,
+    -- device time is known of replicas alone, so only their tokens are paid by it
+    sum(CASE WHEN instance IS NOT NULL AND basis <> 'no price' THEN input_tokens END) AS usage_input,
+    sum(CASE WHEN instance IS NOT NULL AND basis <> 'no price' THEN output_tokens END) AS usage_output,
     count(DISTINCT CASE WHEN basis = 'no price' THEN host_id END) AS unpriced_hosts,
     string_agg(DISTINCT CASE WHEN basis <> 'no price' THEN basis END, ', ') AS price_basis,
     string_agg(DISTINCT method, ', ') AS method
@@ -12,7 +16,9 @@ WITH minutes AS (
   GROUP BY time, region, model
 ),
 bases AS (
-  SELECT *, unnest(make_array('allocation', 'usage')) AS basis, unnest(make_array(allocation_usd, usage_usd)) AS cost_usd
+  SELECT *, unnest(make_array('allocation', 'usage')) AS basis, unnest(make_array(allocation_usd, usage_usd)) AS cost_usd,
+    unnest(make_array(allocation_input, usage_input)) AS input_tokens,
+    unnest(make_array(allocation_output, usage_output)) AS output_tokens
   FROM minutes
 )
 SELECT time, region, model, basis, cost_usd, input_tokens, output_tokens,

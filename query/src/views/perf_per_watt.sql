@@ -10,20 +10,41 @@ made AS (
     AND CAST(t.time AS BIGINT) > w.from_us AND CAST(t.time AS BIGINT) <= w.to_us
   GROUP BY w.minute, w.host_id
 ),
+served AS (
+  SELECT (CAST(time AS BIGINT) - 1) / 60000000 AS minute, host_id, sum(output_tokens) AS output_tokens,
+    CASE WHEN count(DISTINCT model) = 1 THEN max(model) END AS model
+  FROM requests
+  WHERE measured_at = 'server' AND host_id IS NOT NULL
+  GROUP BY 1, 2
+),
+sampling AS (
+  SELECT host_id, min(coalesce(token_sampling, 0.0)) AS share
+  FROM requests
+  WHERE measured_at = 'server' AND host_id IS NOT NULL
+  GROUP BY host_id
+),
 loaded AS (
   SELECT minute, host_id, CASE WHEN count(DISTINCT model) = 1 THEN max(model) END AS model
   FROM engine_minutes
   GROUP BY minute, host_id
+),
+hosts AS (
+  SELECT e.*, coalesce(m.model, v.model, l.model) AS served_model,
+    -- where not every call sends its tokens, the calls that arrived say how many there were
+    CASE WHEN s.share < 1.0 THEN v.output_tokens ELSE m.output_tokens END AS output_tokens
+  FROM host_energy AS e
+  LEFT JOIN made AS m ON m.minute = e.minute AND m.host_id = e.host_id
+  LEFT JOIN served AS v ON v.minute = e.minute AND v.host_id = e.host_id
+  LEFT JOIN sampling AS s ON s.host_id = e.host_id
+  LEFT JOIN loaded AS l ON l.minute = e.minute AND l.host_id = e.host_id
+  WHERE e.to_us > e.from_us
 )
-SELECT e.time, e.region, coalesce(m.model, l.model) AS model, e.boundary, e.method, e.confidence,
-  count(DISTINCT e.host_id) AS hosts,
-  coalesce(sum(m.output_tokens), 0) AS output_tokens,
-  sum(e.joules) AS joules,
-  CAST(coalesce(sum(m.output_tokens), 0) AS DOUBLE) / nullif(sum(e.joules), 0.0) AS tokens_per_joule,
+SELECT time, region, served_model AS model, boundary, method, confidence,
+  count(DISTINCT host_id) AS hosts,
+  coalesce(sum(output_tokens), 0) AS output_tokens,
+  sum(joules) AS joules,
+  CAST(coalesce(sum(output_tokens), 0) AS DOUBLE) / nullif(sum(joules), 0.0) AS tokens_per_joule,
   -- each host's energy over its own window, so that windows of different length still add up to watts
-  sum(e.joules / (CAST(e.to_us - e.from_us AS DOUBLE) / 1000000.0)) AS power_w
-FROM host_energy AS e
-LEFT JOIN made AS m ON m.minute = e.minute AND m.host_id = e.host_id
-LEFT JOIN loaded AS l ON l.minute = e.minute AND l.host_id = e.host_id
-WHERE e.to_us > e.from_us
-GROUP BY e.time, e.region, coalesce(m.model, l.model), e.boundary, e.method, e.confidence
+  sum(joules / (CAST(to_us - from_us AS DOUBLE) / 1000000.0)) AS power_w
+FROM hosts
+GROUP BY time, region, served_model, boundary, method, confidence

@@ -11,9 +11,9 @@ shares AS (
   GROUP BY w.time, w.host_id, w.instance, t.trace_id, t.request_span_id
 )
 SELECT s.time, s.region, s.model, s.tenant, s.trace_id, s.request_span_id, s.host_id, s.host_type, s.instance,
-  coalesce(s.device_us, 0) AS device_us, s.output_tokens,
-  money_split(c.cost_usd, coalesce(s.device_us, CAST(0 AS BIGINT)))
-    OVER (PARTITION BY s.time, s.host_id, s.instance ORDER BY s.trace_id, s.request_span_id) AS cost_usd,
+  s.device_us, s.output_tokens,
+  CASE WHEN s.device_us IS NOT NULL THEN money_split(c.cost_usd, coalesce(s.device_us, CAST(0 AS BIGINT)))
+    OVER (PARTITION BY s.time, s.host_id, s.instance ORDER BY s.trace_id, s.request_span_id) END AS cost_usd,
   c.basis, c.method
 FROM shares AS s
 JOIN replica_cost AS c ON c.part = 'requests' AND c.time = s.time AND c.host_id = s.host_id AND c.instance = s.instance
