@@ -14,3 +14,4 @@ mod chat;
 mod fleet;
 mod deploy;
 mod documents;
+mod examples;

@@ -314,7 +314,7 @@ pub(crate) fn client(name: &str, args: &[&str], env: &[(&str, &str)]) -> String 
 }
 
 /// The interpreter with the packages of `tests/requirements.txt`.
-fn python() -> PathBuf {
+pub(crate) fn python() -> PathBuf {
     cached("TOKENWATT_PYTHON", "venv/current/bin/python")
 }
 
