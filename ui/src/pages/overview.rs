@@ -84,7 +84,7 @@ fn body(app: &App, visit: &Visit, scope: &Scope, span: (i64, i64), asks: &Asks) 
             })
         })
     };
-    let note = format!("{} s buckets, dotted while they may grow", step(span));
+    let note = format!("{} s buckets", step(span));
     let hosts = answered(visit, &asks.economy.hosts, hosts::view);
     view! {
         <section id="tiles" class="tiles" data-refresh="" aria-label="Fleet">{tiles(asks)}</section>
