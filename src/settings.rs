@@ -21,6 +21,9 @@ pub(crate) struct Config {
     pub(crate) log: String,
     /// Allow listening beyond this machine although nobody has to prove who they are. Default false.
     pub(crate) open: bool,
+    /// Merge small files of the lake in the background. By default `up` and `demo` do, and the `collector` role does not: one
+    /// process per lake is enough.
+    pub(crate) maintain: Option<bool>,
     /// The collector.
     pub(crate) collector: collector::Config,
     /// The query service.
@@ -59,6 +62,7 @@ impl Default for Config {
             state: PathBuf::from("./tokenwatt-data"),
             log: "info".to_owned(),
             open: false,
+            maintain: None,
             collector: collector::Config::default(),
             query: query::Config::default(),
             ui: Ui::default(),

@@ -37,6 +37,9 @@ impl Site {
         // The port first: when it is taken, nothing has been written.
         let (listener, addr) = listen(config.ui.http_addr).await?;
         let lake = open(config, deps).await?;
+        if config.maintain.unwrap_or(true) {
+            lake.compact_in_background(deps);
+        }
         let collector = collector::build(config.collector(), lake.clone(), deps.clone()).await?;
         let query = query::build(config.query.clone(), lake, deps.clone()).await?;
         let options = ui_options(&config.ui, deps, Some((collector.grpc_addr(), collector.http_addr())));

@@ -63,7 +63,7 @@ pub(crate) struct Change {
     pub(crate) entry: Entry,
     /// Paths relative to the lake. If one of them is no longer in the table, nothing is applied.
     pub(crate) removes: Vec<String>,
-    /// Whether readers see other rows afterwards.
+    /// Whether readers see other rows afterwards. If not, the entry's journal and frames mean nothing and move nothing.
     pub(crate) data_change: bool,
 }
 

@@ -7,14 +7,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::Schema;
+use arrow::datatypes::{Schema, SchemaRef};
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::file::properties::WriterProperties;
 use service::{Error, Result};
 use telemetry::table::{PARTITION, Table};
 
 use crate::snapshot::ColumnStats;
+
+/// Rows gathered at once while a file is put in order.
+const PIECE_ROWS: usize = 8 * 1024;
 
 /// A file's bytes and what is known of its rows.
 pub(crate) struct Encoded {
@@ -36,16 +40,47 @@ pub(crate) fn encode(table: &'static Table, batches: &[RecordBatch]) -> Result<E
     let Some(first) = batches.first().filter(|_| rows > 0) else {
         return Err(Error::invalid(format!("a file of table {} without rows", table.name)));
     };
+    let body = write(table, properties::arrival(table, rows), first.schema(), batches.iter().cloned().map(Ok))?;
+    Ok(Encoded { body, rows: rows as u64, stats: bounds::of(table, &batches) })
+}
+
+/// Encodes batches of one schema in another order of their rows, given as (batch, row), for a file that stays.
+///
+/// # Errors
+/// As [`encode`].
+pub(crate) fn encode_in_order(
+    table: &'static Table,
+    batches: &[RecordBatch],
+    order: &[(usize, usize)],
+) -> Result<Encoded> {
+    let batches = batches.iter().map(|batch| conform(table, batch)).collect::<Result<Vec<_>>>()?;
+    let Some(first) = batches.first().filter(|_| !order.is_empty()) else {
+        return Err(Error::invalid(format!("a file of table {} without rows", table.name)));
+    };
+    let sources: Vec<&RecordBatch> = batches.iter().collect();
+    // Gathered piece by piece, so that the rows are not in memory twice.
+    let pieces = order.chunks(PIECE_ROWS).map(|rows| {
+        let gathered = arrow::compute::interleave_record_batch(&sources, rows);
+        gathered.map_err(|e| Error::internal(format!("order rows of table {}", table.name)).with_source(e))
+    });
+    let body = write(table, properties::compacted(table, order.len()), first.schema(), pieces)?;
+    Ok(Encoded { body, rows: order.len() as u64, stats: bounds::of(table, &batches) })
+}
+
+fn write(
+    table: &'static Table,
+    properties: WriterProperties,
+    schema: SchemaRef,
+    batches: impl Iterator<Item = Result<RecordBatch>>,
+) -> Result<Bytes> {
     let failed = |e| Error::internal(format!("encode a file of table {}", table.name)).with_source(e);
     // The Arrow schema would repeat in every small file what the columns' own types say.
-    let options =
-        ArrowWriterOptions::new().with_properties(properties::arrival(table, rows)).with_skip_arrow_metadata(true);
-    let mut writer = ArrowWriter::try_new_with_options(Vec::new(), first.schema(), options).map_err(failed)?;
-    for batch in &batches {
-        writer.write(batch).map_err(failed)?;
+    let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
+    let mut writer = ArrowWriter::try_new_with_options(Vec::new(), schema, options).map_err(failed)?;
+    for batch in batches {
+        writer.write(&batch?).map_err(failed)?;
     }
-    let body = Bytes::from(writer.into_inner().map_err(failed)?);
-    Ok(Encoded { body, rows: rows as u64, stats: bounds::of(table, &batches) })
+    Ok(Bytes::from(writer.into_inner().map_err(failed)?))
 }
 
 /// The batch with the columns of the registry only, in its own order.

@@ -141,7 +141,7 @@ impl Lake {
         })
     }
 
-    async fn put(&self, path: &Path, body: bytes::Bytes) -> Result<()> {
+    pub(crate) async fn put(&self, path: &Path, body: bytes::Bytes) -> Result<()> {
         let size = body.len() as u64;
         let store = &self.shared.store.lake;
         match store.put_opts(path, body.into(), PutMode::Create.into()).await {
@@ -176,6 +176,12 @@ impl Lake {
     /// As [`Lake::commit`].
     pub async fn replace(&self, entry: Entry, removes: Vec<String>) -> Result<Outcome> {
         self.submit(Change { entry, removes, data_change: true }).await
+    }
+
+    /// Puts a file in the place of others that hold the same rows. `Conflict` if one of them is already gone.
+    pub(crate) async fn swap(&self, table: &'static Table, add: FileAdd, removes: Vec<String>) -> Result<Outcome> {
+        let entry = Entry { journal: String::new(), table: table.name, from: 0, to: 0, adds: vec![add] };
+        self.submit(Change { entry, removes, data_change: false }).await
     }
 
     async fn submit(&self, change: Change) -> Result<Outcome> {

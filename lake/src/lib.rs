@@ -11,7 +11,8 @@
 //! 3. A journal's frames are counted once: an entry is applied only at the point its journal has reached in that table.
 //! 4. Two processes may commit at once; the loser reads what the winner wrote and decides again.
 //! 5. The tables stay at Delta reader version 1 and writer version 2.
-//! 6. Only this crate knows paths and the table format.
+//! 6. Compaction changes where rows lie, never which rows there are; the files it replaces stay for readers of old versions.
+//! 7. Only this crate knows paths and the table format.
 
 pub mod layout;
 
@@ -21,6 +22,7 @@ mod store;
 pub mod log;
 
 mod commit;
+mod compact;
 mod head;
 mod snapshot;
 

@@ -41,6 +41,10 @@ pub(crate) async fn collector(common: &Common, ports: &OtlpPorts) -> Result<(), 
         .build(async {
             places::prepare(&config)?;
             let lake = site::open(&config, &deps).await?;
+            // Of a fleet of collectors, those that are told to.
+            if config.maintain.unwrap_or(false) {
+                lake.compact_in_background(&deps);
+            }
             Ok(collector::build(config.collector(), lake, deps.clone()).await?)
         })
         .await?;

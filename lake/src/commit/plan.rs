@@ -6,7 +6,7 @@ use std::sync::Arc;
 use service::{Error, Result};
 use telemetry::table::Table;
 
-use super::Change;
+use super::{Change, Entry};
 use crate::log::State;
 use crate::log::action::{Action, CommitInfo};
 use crate::log::schema::{self, Difference};
@@ -53,10 +53,10 @@ pub(super) fn plan(table: &'static Table, state: &State, changes: &[Arc<Change>]
     let now_ms = stamp.now_us.div_euclid(1_000);
     let mut staged = Staged::default();
     let verdicts: Vec<_> = changes.iter().map(|change| staged.judge(table, state, change, now_ms)).collect();
-    if staged.marks.is_empty() {
+    if staged.marks.is_empty() && staged.files.is_empty() {
         return Ok(Plan { actions: Vec::new(), verdicts });
     }
-    let mut actions = vec![info(stamp, state.version() < 0)];
+    let mut actions = vec![info(stamp, operation(state, &staged))];
     actions.extend(definition(table, state, &stamp.id, now_ms)?);
     for (journal, frame) in &staged.marks {
         let frame = i64::try_from(*frame).map_err(|_| Error::invalid("a journal frame beyond 2^63"))?;
@@ -69,14 +69,8 @@ pub(super) fn plan(table: &'static Table, state: &State, changes: &[Arc<Change>]
 impl<'a> Staged<'a> {
     fn judge(&mut self, table: &Table, state: &State, change: &'a Change, now_ms: i64) -> Verdict {
         let entry = &change.entry;
-        if entry.journal.is_empty() || entry.from >= entry.to {
-            let (from, to) = (entry.from, entry.to);
-            return Verdict::Refuse(Error::invalid(format!("frames ({from}, {to}] of journal `{}`", entry.journal)));
-        }
-        let staged = self.marks.get(entry.journal.as_str()).copied();
-        let mark = staged.or_else(|| state.through(&entry.journal)).unwrap_or(0);
-        if mark != entry.from {
-            return Verdict::Through(mark);
+        if let Some(verdict) = if change.data_change { self.fence(state, entry) } else { rearranges(change) } {
+            return verdict;
         }
         if let Some(twice) =
             entry.adds.iter().find(|add| state.holds(&add.path) || self.added.contains(add.path.as_str()))
@@ -91,8 +85,22 @@ impl<'a> Staged<'a> {
         Verdict::Apply
     }
 
+    /// What an entry is told whose frames are not the journal's next ones.
+    fn fence(&self, state: &State, entry: &Entry) -> Option<Verdict> {
+        if entry.journal.is_empty() || entry.from >= entry.to {
+            let (from, to) = (entry.from, entry.to);
+            let wrong = Error::invalid(format!("frames ({from}, {to}] of journal `{}`", entry.journal));
+            return Some(Verdict::Refuse(wrong));
+        }
+        let staged = self.marks.get(entry.journal.as_str()).copied();
+        let mark = staged.or_else(|| state.through(&entry.journal)).unwrap_or(0);
+        (mark != entry.from).then_some(Verdict::Through(mark))
+    }
+
     fn stage(&mut self, table: &Table, state: &State, change: &'a Change, now_ms: i64) {
-        self.marks.insert(&change.entry.journal, change.entry.to);
+        if change.data_change {
+            self.marks.insert(&change.entry.journal, change.entry.to);
+        }
         for path in &change.removes {
             self.removed.insert(path);
             self.files.extend(state.file(path).map(|file| remove_action(table, file, change.data_change, now_ms)));
@@ -101,6 +109,21 @@ impl<'a> Staged<'a> {
             self.added.insert(&add.path);
             self.files.push(add_action(table, add, change.data_change));
         }
+    }
+}
+
+/// Other files with the same rows move no journal; the files they replace are their fence.
+fn rearranges(change: &Change) -> Option<Verdict> {
+    let swaps = !change.removes.is_empty() && !change.entry.adds.is_empty();
+    let wrong = || Error::invalid(format!("files of table {} that replace nothing", change.entry.table));
+    (!swaps).then(|| Verdict::Refuse(wrong()))
+}
+
+fn operation(state: &State, staged: &Staged<'_>) -> &'static str {
+    match state.version() < 0 {
+        true => "CREATE TABLE",
+        false if staged.marks.is_empty() => "OPTIMIZE",
+        false => "WRITE",
     }
 }
 
@@ -122,10 +145,10 @@ fn table_id(id: &str) -> String {
     uuid::Uuid::parse_str(id).map_or_else(|_| id.to_owned(), |id| id.hyphenated().to_string())
 }
 
-fn info(stamp: &Stamp, create: bool) -> Action {
+fn info(stamp: &Stamp, operation: &str) -> Action {
     Action::info(CommitInfo {
         timestamp: Some(stamp.now_us.div_euclid(1_000)),
-        operation: Some(if create { "CREATE TABLE" } else { "WRITE" }.to_owned()),
+        operation: Some(operation.to_owned()),
         engine_info: Some(concat!("tokenwatt/", env!("CARGO_PKG_VERSION")).to_owned()),
         txn_id: Some(stamp.id.clone()),
         timestamp_us: Some(stamp.now_us),

@@ -11,6 +11,8 @@ const ROW_GROUP_ROWS: usize = 128 * 1024;
 const PAGE_ROWS: usize = 20_000;
 /// Text of statistics is cut to this many bytes.
 const STATISTICS_BYTES: usize = 64;
+/// Zstandard level of files that stay.
+const COMPACTED_LEVEL: i32 = 3;
 /// Share of look-ups that a Bloom filter lets through in vain.
 const BLOOM_FALSE_POSITIVES: f64 = 0.01;
 
@@ -22,8 +24,17 @@ const LOOKED_UP: [&str; 2] = ["trace_id", "request_id"];
 
 /// Properties of a new file, in arrival order and lightly compressed: it lives until compaction.
 pub(super) fn arrival(table: &'static Table, rows: usize) -> WriterProperties {
+    properties(table, rows, ZstdLevel::default())
+}
+
+/// Properties of a file that stays: rows in the table's order, compressed with more effort.
+pub(super) fn compacted(table: &'static Table, rows: usize) -> WriterProperties {
+    properties(table, rows, ZstdLevel::try_new(COMPACTED_LEVEL).unwrap_or_default())
+}
+
+fn properties(table: &'static Table, rows: usize, level: ZstdLevel) -> WriterProperties {
     let builder = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_compression(Compression::ZSTD(level))
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
         .set_data_page_row_count_limit(PAGE_ROWS)
         .set_statistics_enabled(EnabledStatistics::Chunk)

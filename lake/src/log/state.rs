@@ -96,6 +96,10 @@ impl State {
     /// `Corrupt` if a version is left out or a line is wrong, `Conflict` if the table needs abilities we do not have. The state is
     /// then unusable.
     pub fn apply(&mut self, version: i64, actions: &[Action]) -> Result<()> {
+        if self.version >= 0 && version != self.version + 1 {
+            let (table, known) = (self.table.name, self.version);
+            return Err(Error::corrupt(format!("log of table {table} goes from version {known} to {version}")));
+        }
         self.committed_at_us = None;
         for action in actions {
             self.apply_one(action)?;

@@ -44,6 +44,16 @@ fn files_come_and_go_in_order() {
     );
 }
 
+/// A version left out would be rows lost, one applied twice a journal set back.
+#[test]
+fn versions_follow_each_other() {
+    let mut state = created();
+    assert!(state.apply(2, &[add_action(&TOKENS, &file("a", 5), true)]).is_err());
+    assert!(state.apply(0, &[]).is_err());
+    assert_eq!((state.version(), state.snapshot().files.len()), (0, 0));
+    state.apply(1, &[]).expect("the next one");
+}
+
 #[test]
 fn a_path_added_twice_counts_once() {
     let mut state = created();
