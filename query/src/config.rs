@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub struct Config {
     /// Rows after which an answer is cut and marked `truncated`, unless the request asks for fewer. Default 100,000.
     pub max_rows: usize,
+    /// Bytes an answer may hold before it is encoded; a larger one is refused. Default 256 MiB.
+    pub answer_bytes_max: usize,
     /// Milliseconds after which a query is cancelled, unless the request asks for fewer. Default 60,000.
     pub timeout_ms: u64,
     /// Bytes that all running queries may hold in sorts, joins and aggregates together. Default 1 GiB.
@@ -30,6 +32,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             max_rows: 100_000,
+            answer_bytes_max: 256 << 20,
             timeout_ms: 60_000,
             memory_bytes: 1 << 30,
             footer_cache_bytes: 256 << 20,
@@ -47,7 +50,12 @@ const MEMORY_BYTES_MIN: usize = 16 << 20;
 impl Config {
     /// Adds a line for every value that cannot be served.
     pub fn validate(&self, faults: &mut Vec<String>) {
-        let counts = [("max_rows", self.max_rows), ("partitions", self.partitions), ("concurrency", self.concurrency)];
+        let counts = [
+            ("max_rows", self.max_rows),
+            ("answer_bytes_max", self.answer_bytes_max),
+            ("partitions", self.partitions),
+            ("concurrency", self.concurrency),
+        ];
         for (key, value) in counts {
             if value == 0 {
                 faults.push(format!("query.{key} must be at least 1"));

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use datafusion::{
-    common::{Result, exec_datafusion_err},
+    common::{Result, exec_datafusion_err, resources_datafusion_err, utils::memory::RecordBatchMemoryCounter},
     physical_plan::{SendableRecordBatchStream, execute_stream},
 };
 use futures::StreamExt;
@@ -16,7 +16,10 @@ use telemetry::{
     contract::{AnswerColumn, ApiError, Freshness, SqlRequest},
     table::Role,
 };
-use tokio::sync::Semaphore;
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout_at},
+};
 
 use crate::{config::Config, error, plan::Scope, session::Shared};
 use workers::Workers;
@@ -72,13 +75,7 @@ impl Engine {
     /// # Cancel safety
     /// Dropping the future stops the query.
     pub(crate) async fn run(self: &Arc<Self>, request: SqlRequest) -> Result<Collected, ApiError> {
-        let timeout = self.config.timeout(request.timeout_ms);
-        let outcome = match tokio::time::timeout(timeout, self.admitted(request)).await {
-            Ok(Ok(collected)) => Ok(collected),
-            Ok(Err(error)) => Err(error::to_api(&error)),
-            Err(_) if self.places.available_permits() == 0 => Err(error::overloaded(self.config.concurrency)),
-            Err(_) => Err(error::timeout(timeout)),
-        };
+        let outcome = self.admitted(request).await;
         match &outcome {
             Ok(_) => self.answered.inc(),
             Err(_) => self.failed.inc(),
@@ -86,12 +83,19 @@ impl Engine {
         outcome
     }
 
-    async fn admitted(self: &Arc<Self>, request: SqlRequest) -> Result<Collected> {
+    /// Waits for a place, then for the answer, both within the query's time: who never got a place may come again, who had one
+    /// asked for too much.
+    async fn admitted(self: &Arc<Self>, request: SqlRequest) -> Result<Collected, ApiError> {
         let started = self.deps.clock.monotonic();
+        let timeout = self.config.timeout(request.timeout_ms);
+        let deadline = Instant::now() + timeout;
         // The semaphore is never closed, so this only waits.
-        let _place = self.places.acquire().await;
+        let _place = timeout_at(deadline, self.places.acquire())
+            .await
+            .map_err(|_| error::overloaded(self.config.concurrency))?;
         let engine = Arc::clone(self);
-        let mut collected = self.workers.run(async move { engine.answer(&request).await }).await?;
+        let answered = timeout_at(deadline, self.workers.run(async move { engine.answer(&request).await })).await;
+        let mut collected = answered.map_err(|_| error::timeout(timeout))?.map_err(|error| error::to_api(&error))?;
         collected.elapsed = self.deps.clock.monotonic().saturating_sub(started);
         Ok(collected)
     }
@@ -103,7 +107,8 @@ impl Engine {
         let physical = planned.state.query_planner().create_physical_plan(&planned.plan, &planned.state).await?;
         let stream = execute_stream(physical, planned.state.task_ctx())?;
         let schema = stream.schema();
-        let (batches, truncated) = collect(stream, self.config.rows(request.max_rows)).await?;
+        let (batches, truncated) =
+            collect(stream, self.config.rows(request.max_rows), self.config.answer_bytes_max).await?;
         let snapshots = scope.snapshots();
         Ok(Collected {
             schema,
@@ -117,10 +122,22 @@ impl Engine {
     }
 }
 
-/// The stream's first `limit` rows, and whether there were more.
-async fn collect(mut stream: SendableRecordBatchStream, limit: usize) -> Result<(Vec<RecordBatch>, bool)> {
+/// The stream's first `limit` rows, and whether there were more. An answer is outside the pool that bounds its computation, so its
+/// bytes have a bound of their own.
+async fn collect(
+    mut stream: SendableRecordBatchStream,
+    limit: usize,
+    bytes_max: usize,
+) -> Result<(Vec<RecordBatch>, bool)> {
     let (mut batches, mut room) = (Vec::new(), limit);
+    let mut held = RecordBatchMemoryCounter::new();
     while let Some(batch) = stream.next().await.transpose()? {
+        held.count_batch(&batch);
+        if held.memory_usage() > bytes_max {
+            return Err(resources_datafusion_err!(
+                "the answer is larger than {bytes_max} bytes (query.answer_bytes_max)"
+            ));
+        }
         if batch.num_rows() > room {
             batches.push(batch.slice(0, room));
             return Ok((batches, true));

@@ -112,10 +112,12 @@ async fn calls_say_how_many_tokens_where_no_token_is_sent() {
     let world = World::new().await;
     let counter = |at: i64, joules: f64| sample(at, "i-1", "board", json!({"energy_j": joules}));
     world.write(&DEVICES, &[counter(NOON + 1, 0.0), counter(NOON + 50_000_000, 100.0)]).await;
-    let call = |at: i64, place: &str| json!({
-        "time": at, "region": "eu-west-1", "model": "m", "measured_at": place, "host_id": "i-1", "trace_id": "a", "span_id": place,
-        "output_tokens": 200, "token_sampling": null,
-    });
+    let call = |at: i64, place: &str| {
+        json!({
+            "time": at, "region": "eu-west-1", "model": "m", "measured_at": place, "host_id": "i-1", "trace_id": "a", "span_id": place,
+            "output_tokens": 200, "token_sampling": null,
+        })
+    };
     world.write(&REQUESTS, &[call(NOON + 5, "gateway"), call(NOON + 6, "server")]).await;
     let rows = world.rows("SELECT model, output_tokens, tokens_per_joule FROM perf_per_watt").await;
     assert_eq!(rows, [[json!("m"), json!(200), json!(2.0)]]);

@@ -195,14 +195,18 @@ async fn replicas_of_a_host_do_not_share_their_tokens() {
         }
     }
     world.write(&DEVICES, &samples).await;
-    let call = |replica: &str, span: &str, sampling: f64| json!({
-        "time": NOON + 5, "region": "eu-west-1", "model": "m", "measured_at": "server", "host_id": "i-1", "host_type": "inf2.48xlarge",
-        "instance": replica, "input_tokens": 100, "output_tokens": 10, "token_sampling": sampling, "trace_id": span, "span_id": span,
-    });
+    let call = |replica: &str, span: &str, sampling: f64| {
+        json!({
+            "time": NOON + 5, "region": "eu-west-1", "model": "m", "measured_at": "server", "host_id": "i-1", "host_type": "inf2.48xlarge",
+            "instance": replica, "input_tokens": 100, "output_tokens": 10, "token_sampling": sampling, "trace_id": span, "span_id": span,
+        })
+    };
     world.write(&REQUESTS, &[call("i-1/0", "1", 1.0), call("i-1/1", "2", 0.0), call("i-1/1", "3", 0.0)]).await;
     world.write(&TOKENS, &[token(NOON + 10, "i-1", "1", 0, 30_000_000)]).await;
     let range = "time = TIMESTAMP '2026-11-29T12:00:00Z'";
-    let sql = format!("SELECT basis, input_tokens, output_tokens, cost_usd FROM cost_per_million_tokens WHERE {range} ORDER BY basis");
+    let sql = format!(
+        "SELECT basis, input_tokens, output_tokens, cost_usd FROM cost_per_million_tokens WHERE {range} ORDER BY basis"
+    );
     let row = |basis: &str, usd: &str| [json!(basis), json!(300), json!(21), json!(usd)];
     assert_eq!(world.rows(&sql).await, [row("allocation", "1.000000000000"), row("usage", "0.500000000000")]);
 }
@@ -227,7 +231,9 @@ async fn unknown_device_time_is_an_unknown_cost() {
     let mut silent = token(NOON + 10_000_001, "i-1", "silent", 0, 0);
     silent["device_us"] = Value::Null;
     world.write(&TOKENS, &[silent]).await;
-    let rows = world.rows(&format!("SELECT device_us, cost_usd FROM request_cost WHERE {RANGE} AND trace_id = 'silent'")).await;
+    let rows = world
+        .rows(&format!("SELECT device_us, cost_usd FROM request_cost WHERE {RANGE} AND trace_id = 'silent'"))
+        .await;
     assert_eq!(rows, [[Value::Null, Value::Null]]);
 }
 

@@ -10,7 +10,11 @@ const BOUNDARY: ViewColumn = column("boundary", "", "what the energy covers: chi
 const METHOD: ViewColumn = column("method", "", "energy_counter, integrated_power, percent_of_max, load_curve or tdp");
 const CONFIDENCE: ViewColumn =
     column("confidence", "", "weakest of the figures behind it: measured, published, estimated or assumed");
-const TOKENS: ViewColumn = column("output_tokens", "{token}", "tokens that left those hosts in the same windows; of engines that do not send every token, those of calls that arrived in the minute");
+const TOKENS: ViewColumn = column(
+    "output_tokens",
+    "{token}",
+    "tokens that left those hosts in the same windows; of engines that do not send every token, those of calls that arrived in the minute",
+);
 
 pub(super) const PERF_PER_WATT: View = View {
     name: "perf_per_watt",
