@@ -3,6 +3,7 @@
 
 mod accounts;
 mod alerts;
+mod browser;
 mod overview;
 
 use crate::world::{FREE_PORTS, Server, World, tokenwatt};
@@ -19,6 +20,7 @@ async fn the_demo_fleet_shows_adds_up_and_alerts() {
     let world = World::new();
     let server = demo(&world);
     overview::shows_three_regions(&server).await;
+    tokio::task::block_in_place(|| browser::reads_every_page(&server));
     alerts::name_the_slow_region_and_no_other(&world, &server).await;
     accounts::add_up(&server).await;
     let (status, output) = server.stop();

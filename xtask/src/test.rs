@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::{cargo, check, install};
+use crate::{cargo, check, demo, install};
 
 /// Installs what the tests need and runs all of them; a filter narrows `cargo test` alone.
 pub(crate) fn run(args: &[String]) -> Result<()> {
@@ -10,6 +10,8 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     cargo::run(&mut cargo::cargo(&["fmt", "--all", "--check"]))?;
     check::run()?;
     cargo::run(&mut cargo::cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
+    // The browser tests use the islands, too.
+    demo::web_bundle()?;
     let mut tests = cargo::cargo(&["test", "--workspace", "--no-fail-fast"]);
     if !args.is_empty() {
         tests.arg("--").args(args);
