@@ -161,6 +161,7 @@ impl Gguf {
 
     fn check(&self, shape: &Shape) -> Result<(), Fault> {
         let sound = shape.heads.is_multiple_of(shape.kv_heads)
+            && shape.head_dim > 0
             && shape.head_dim.is_multiple_of(2)
             && shape.layers <= 512
             && shape.hidden <= 1 << 16
