@@ -68,8 +68,8 @@ impl Default for Config {
     }
 }
 
-/// Largest body that the journal's frames hold.
-const BODY_MAX: u64 = 256 << 20;
+/// Largest body that any settings allow, inflated or not; what the journal holds is never larger.
+pub(crate) const BODY_MAX: u64 = 256 << 20;
 /// Shortest bearer token.
 const TOKEN_MIN: usize = 16;
 

@@ -7,6 +7,7 @@ use service::channel::Sender;
 use service::error::{Error, Result, chain};
 
 use crate::batch::Frame;
+use crate::config::BODY_MAX;
 use crate::counters::Counters;
 use crate::journal::{Journal, Stored};
 use crate::receive;
@@ -18,7 +19,6 @@ use crate::receive;
 pub(crate) async fn run(
     journal: Arc<Mutex<Journal>>,
     after: u64,
-    body_bytes_max: usize,
     frames: Sender<Frame>,
     counters: Counters,
 ) -> Result<()> {
@@ -27,7 +27,7 @@ pub(crate) async fn run(
         let mut count = 0_u64;
         for frame in stored {
             let (number, stored) = frame?;
-            match readable(&stored, body_bytes_max) {
+            match readable(&stored) {
                 Ok(body) => {
                     count += 1;
                     frames.blocking_send(Frame {
@@ -55,6 +55,8 @@ pub(crate) async fn run(
         .map_err(|error| Error::internal("replay the journal").with_source(error))?
 }
 
-fn readable(stored: &Stored, limit: usize) -> Result<bytes::Bytes> {
+/// Whatever was acknowledged is read, also if the settings allow less today than when it was received.
+fn readable(stored: &Stored) -> Result<bytes::Bytes> {
+    let limit = usize::try_from(BODY_MAX).unwrap_or(usize::MAX);
     receive::readable(stored.signal, stored.encoding, stored.compression, &stored.body, limit, |_| true)
 }

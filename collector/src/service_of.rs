@@ -166,8 +166,7 @@ impl Built {
         drop(intake);
         let served = serve_both(self.grpc.0, self.http.0, router, stop.clone());
         let health = self.deps.health.component("collector");
-        let store =
-            store(self.shore.clone(), self.digests, self.after, body_bytes_max, bodies, frames, replayed, health);
+        let store = store(self.shore.clone(), self.digests, self.after, bodies, frames, replayed, health);
         let land = land(gathered, self.gather, self.shore, Arc::clone(&self.deps.clock));
         let ended = tokio::try_join!(served, sampling, store, land);
         drop(self.hold);
@@ -187,18 +186,16 @@ async fn serve_both(grpc: TcpListener, http: TcpListener, router: Router, stop: 
 }
 
 /// Replays what an earlier process left, then journals what comes in.
-#[allow(clippy::too_many_arguments, reason = "the parts of one step, each from another owner")]
 async fn store(
     shore: Shore,
     digests: Arc<Digests>,
     after: u64,
-    body_bytes_max: usize,
     bodies: Receiver<Append>,
     frames: Sender<Frame>,
     replayed: CancellationToken,
     health: service::health::Component,
 ) -> Result<()> {
-    replay::run(Arc::clone(&shore.journal), after, body_bytes_max, frames.clone(), shore.counters.clone()).await?;
+    replay::run(Arc::clone(&shore.journal), after, frames.clone(), shore.counters.clone()).await?;
     replayed.cancel();
     health.ready();
     shore.health.ready();

@@ -289,6 +289,23 @@ async fn what_was_acknowledged_survives_a_crash() {
     }
 }
 
+/// What was acknowledged is stored, also when the collector starts again with a smaller limit for bodies.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_smaller_limit_does_not_drop_what_was_acknowledged() {
+    let directory = tempfile::tempdir().unwrap();
+    let hour = Duration::from_secs(3_600);
+    let config = Config { flush_after: hour, bulk_flush_after: hour, ..Config::default() };
+    let world = World::start(directory.path(), config.clone()).await;
+    let large = span(9, 1, "work", vec![text("note", &"x".repeat(4_096))]);
+    world.client().await.export(request(vec![large])).await.unwrap();
+    world.task.abort();
+    assert!(world.task.await.unwrap_err().is_cancelled());
+    // The lock goes with the last task that holds the journal.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    World::start(directory.path(), Config { body_max: 1_024, ..config }).await.stop().await;
+    assert_eq!(texts(&rows(directory.path(), "spans").await, "span_id").len(), 1);
+}
+
 /// What is wrong is answered as OTLP asks, in the encoding of the request, and nothing of it is stored.
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_bodies_get_the_answers_of_otlp() {

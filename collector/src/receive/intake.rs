@@ -126,16 +126,41 @@ impl Intake {
             Known::Storing => return Err(Error::unavailable("an equal body is being stored; ask again for its fate")),
             Known::New => {}
         }
+        // A sender that goes away while the queue is full takes its body along; its retry must find it new.
+        let on_the_way = OnTheWay::new(&self.parts.digests, digest);
         let (done, durable) = oneshot::channel();
         let faulty = checked.rejected > 0;
         let stored = Stored { signal, compression, encoding, faulty, received_us, digest, body: opened.raw };
         let append = Append { stored, body: opened.body, permit: Some(opened.permit), done };
-        if self.parts.journal.send(append).await.is_err() {
-            self.parts.digests.abandon(digest);
-            return Err(stopping());
-        }
+        self.parts.journal.send(append).await.map_err(|_| stopping())?;
+        on_the_way.arrived();
         durable.await.map_err(|_| stopping())??;
         Ok((accepted, Some(checked)))
+    }
+}
+
+/// A body that is noted as being stored and not yet in the journal's hands: dropped before, it is forgotten again.
+struct OnTheWay<'a> {
+    digests: &'a Digests,
+    digest: Option<u128>,
+}
+
+impl<'a> OnTheWay<'a> {
+    fn new(digests: &'a Digests, digest: u128) -> Self {
+        Self { digests, digest: Some(digest) }
+    }
+
+    /// From here on the journal says what becomes of it.
+    fn arrived(mut self) {
+        self.digest = None;
+    }
+}
+
+impl Drop for OnTheWay<'_> {
+    fn drop(&mut self) {
+        if let Some(digest) = self.digest {
+            self.digests.abandon(digest);
+        }
     }
 }
 
@@ -224,3 +249,6 @@ pub(super) fn unprefix(bytes: &Bytes) -> Result<(bool, Bytes)> {
         _ => Err(Error::new(Kind::Invalid, "the request is no whole gRPC message")),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+use futures::FutureExt;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use prost::Message;
+use service::channel::bounded;
+
+use super::*;
+
+/// A body with one span that has times.
+fn raw(id: u8) -> Raw {
+    let now_ns = u64::try_from(service::clock::system().now_ns()).unwrap();
+    let span = Span {
+        trace_id: vec![id; 16],
+        span_id: vec![id; 8],
+        start_time_unix_nano: now_ns,
+        end_time_unix_nano: now_ns,
+        ..Span::default()
+    };
+    let scope_spans = vec![ScopeSpans { spans: vec![span], ..ScopeSpans::default() }];
+    let resource_spans = vec![ResourceSpans { scope_spans, ..ResourceSpans::default() }];
+    let bytes = ExportTraceServiceRequest { resource_spans }.encode_to_vec().into();
+    let (signal, encoding, compression) = (Signal::Traces, Encoding::Protobuf, Compression::Identity);
+    Raw { signal, encoding, compression, bytes, permit: Permit::default() }
+}
+
+fn copy(raw: &Raw) -> Raw {
+    Raw { bytes: raw.bytes.clone(), permit: Permit::default(), ..*raw }
+}
+
+/// A sender that gives up while the journal's queue is full can send the same body again, and it is stored then.
+#[tokio::test]
+async fn a_body_given_up_before_the_journal_has_it_is_new_again() {
+    let (journal, mut bodies) = bounded::<Append>("collector.journal", 1);
+    let replayed = tokio_util::sync::CancellationToken::new();
+    replayed.cancel();
+    let intake = Intake::new(Parts {
+        clock: service::clock::system(),
+        budget: Budget::new(1 << 20),
+        body_bytes_max: 1 << 20,
+        writers: Vec::new(),
+        digests: Arc::default(),
+        journal,
+        replayed,
+        counters: Counters::new(&service::metrics::Registry::new()),
+    });
+    let (first, second) = (raw(1), raw(2));
+    assert!(intake.take(first).now_or_never().is_none(), "it waits for the disk");
+    assert!(intake.take(copy(&second)).now_or_never().is_none(), "it waits for a place, and its sender goes away");
+    let there = bodies.recv().await.map(|append| append.stored.body);
+    assert!(there.is_some_and(|body| body != second.bytes));
+    assert!(intake.take(copy(&second)).now_or_never().is_none(), "it is being stored, not refused");
+    assert_eq!(bodies.recv().await.map(|append| append.stored.body), Some(second.bytes));
+}
