@@ -77,6 +77,11 @@ impl Observer {
         Self { mode: Mode::Events, seen, ..Self::default() }
     }
 
+    /// For an answer that cannot be read along, such as a compressed one: what it holds stays unknown.
+    pub(crate) fn blind() -> Self {
+        Self::default()
+    }
+
     /// For a JSON document.
     pub(crate) fn whole() -> Self {
         Self { mode: Mode::Whole, ..Self::default() }

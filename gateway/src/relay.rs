@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
@@ -47,7 +47,7 @@ pub(crate) fn respond(gateway: &Arc<Gateway>, answer: Answer, ending: Option<End
     let events = kind.is_some_and(|kind| kind.starts_with("text/event-stream"));
     let mut ending = ending;
     match &mut ending {
-        Some(ending) => ending.answered(status, events, response.content_length()),
+        Some(ending) => ending.answered(status, observer(&headers, events), response.content_length()),
         None => count(gateway, status.as_u16(), "relayed"),
     }
     let relay = Relay {
@@ -61,6 +61,16 @@ pub(crate) fn respond(gateway: &Arc<Gateway>, answer: Answer, ending: Option<End
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response
+}
+
+/// How an answer is read along. One that is compressed passes unread: no content seen in it would not mean that there is none.
+fn observer(headers: &HeaderMap, events: bool) -> Observer {
+    let coding = headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes);
+    match coding {
+        Some(coding) if !coding.eq_ignore_ascii_case(b"identity") => Observer::blind(),
+        _ if events => Observer::events(),
+        _ => Observer::whole(),
+    }
 }
 
 impl Relay {
@@ -129,9 +139,9 @@ impl Ending {
         self.finish();
     }
 
-    fn answered(&mut self, status: StatusCode, events: bool, length: Option<u64>) {
+    fn answered(&mut self, status: StatusCode, observer: Observer, length: Option<u64>) {
         self.left = length;
-        self.observer = if events { Observer::events() } else { Observer::whole() };
+        self.observer = observer;
         self.record_mut().status = status.as_u16();
     }
 
@@ -177,5 +187,22 @@ impl Drop for Ending {
             self.conclude(if self.complete() { Outcome::Complete } else { Outcome::ClientGone });
             self.finish();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A compressed stream has tokens that nobody counts: their number is unknown, not 0.
+    #[test]
+    fn what_cannot_be_read_is_unknown() {
+        let seen = |coding: Option<&'static str>| {
+            let coding = coding.map(|coding| (header::CONTENT_ENCODING, HeaderValue::from_static(coding)));
+            let mut observer = observer(&coding.into_iter().collect(), true);
+            observer.see(b"data: {\"choices\":[{\"text\":\"x\"}]}\n", Duration::ZERO);
+            observer.finish().content_frames
+        };
+        assert_eq!((seen(None), seen(Some("identity")), seen(Some("gzip"))), (Some(1), Some(1), None));
     }
 }
