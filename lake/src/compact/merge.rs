@@ -126,7 +126,8 @@ fn digest(batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<Digest> 
     Ok(digest)
 }
 
-/// Whole numbers add up; of doubles the bits do, since their sum would depend on the order; of text, a hash of each value.
+/// Whole numbers add up; of doubles the bits do, since their sum would depend on the order; of text, a hash of each value; of
+/// maps and lists, their values and how many there are.
 fn column_sum(array: &ArrayRef) -> u64 {
     let total = |values: &mut dyn Iterator<Item = u64>| values.fold(0_u64, u64::wrapping_add);
     match array.data_type() {
@@ -142,16 +143,25 @@ fn column_sum(array: &ArrayRef) -> u64 {
         }
         DataType::Boolean => array.as_boolean().true_count() as u64,
         DataType::Utf8 => total(&mut array.as_string::<i32>().iter().flatten().map(|text| xxh3_64(text.as_bytes()))),
-        DataType::Map(..) => entries(array.as_map().value_offsets()),
-        DataType::List(..) => entries(array.as_list::<i32>().value_offsets()),
+        DataType::Map(..) => {
+            let maps = array.as_map();
+            entries(maps.value_offsets(), maps.entries().columns())
+        }
+        DataType::List(..) => {
+            let lists = array.as_list::<i32>();
+            entries(lists.value_offsets(), std::slice::from_ref(lists.values()))
+        }
         _ => 0,
     }
 }
 
-/// How many entries lists or maps have together.
-fn entries(offsets: &[i32]) -> u64 {
-    let (first, last) = (offsets.first().copied().unwrap_or(0), offsets.last().copied().unwrap_or(0));
-    u64::try_from(last - first).unwrap_or(0)
+/// How many entries lists or maps have together, and what the entries come to.
+fn entries(offsets: &[i32], columns: &[ArrayRef]) -> u64 {
+    let place = |offset: Option<&i32>| usize::try_from(offset.copied().unwrap_or(0)).unwrap_or(0);
+    let (first, last) = (place(offsets.first()), place(offsets.last()));
+    let count = last.saturating_sub(first);
+    let sums = columns.iter().map(|column| column_sum(&column.slice(first, count)));
+    sums.fold(count as u64, u64::wrapping_add)
 }
 
 #[cfg(test)]

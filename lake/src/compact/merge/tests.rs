@@ -112,6 +112,11 @@ fn a_digest_sees_a_changed_value_and_not_a_changed_order() {
     assert_ne!(rows(&[1, 2, 4], &[Some("a"), None, Some("a")]), whole);
     assert_ne!(rows(&[1, 2, 4], &[Some("a"), Some(""), Some("b")]), whole);
     assert_ne!(rows(&[1, 2], &[Some("a"), Some("b")]), whole);
+    let maps = |notes: &[Option<&str>]| {
+        digest(std::iter::once(Ok(batch(vec![("attributes", attributes(notes))])))).expect("a digest")
+    };
+    assert_eq!(maps(&[None, Some("b"), Some("a")]), maps(&[Some("a"), Some("b"), None]));
+    assert_ne!(maps(&[None, Some("b"), Some("a")]), maps(&[None, Some("b"), Some("c")]));
 }
 
 #[test]
