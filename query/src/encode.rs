@@ -52,6 +52,8 @@ pub(crate) fn cell(column: &dyn Array, row: usize) -> Value {
         return Value::Null;
     }
     match column.data_type() {
+        // The column of a bare NULL has no validity to ask.
+        DataType::Null => Value::Null,
         DataType::Boolean => column.as_boolean().value(row).into(),
         DataType::Int64 => column.as_primitive::<Int64Type>().value(row).into(),
         DataType::Int32 => column.as_primitive::<Int32Type>().value(row).into(),

@@ -76,3 +76,8 @@ fn types_have_sql_names() {
     assert_eq!(sql_type(batch().schema().field(5).data_type()), "MAP<STRING,STRING>");
     assert_eq!(sql_type(&DataType::Decimal128(38, 12)), "DECIMAL(38,12)");
 }
+
+#[test]
+fn a_bare_null_is_null() {
+    assert_eq!(super::cell(&arrow::array::NullArray::new(1), 0), serde_json::Value::Null);
+}

@@ -9,6 +9,9 @@ use tokio::{
     task::JoinSet,
 };
 
+/// Stack of a thread. A long chain of operators is a tree as deep as it is long, and planning, and dropping, descends it.
+const STACK_BYTES: usize = 64 << 20;
+
 pub(super) struct Workers {
     /// Taken when dropped.
     runtime: Option<Runtime>,
@@ -18,7 +21,9 @@ impl Workers {
     /// # Errors
     /// What the system says when it gives no more threads.
     pub(super) fn start(threads: usize) -> io::Result<Workers> {
-        let runtime = Builder::new_multi_thread().worker_threads(threads).thread_name("query").enable_all().build()?;
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(threads).thread_name("query").thread_stack_size(STACK_BYTES).enable_all();
+        let runtime = builder.build()?;
         Ok(Workers { runtime: Some(runtime) })
     }
 

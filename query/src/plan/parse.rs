@@ -19,6 +19,9 @@ use datafusion::{
 /// Deepest nesting of a statement; deeper ones are refused instead of exhausting the stack.
 const NESTING_MAX: usize = 64;
 
+/// Most links of a statement's chains: `1 + 1 + …` nests no brackets, yet becomes a tree as deep as it is long.
+const LINKS_MAX: usize = 1_000;
+
 /// Parses exactly one statement.
 ///
 /// # Errors
@@ -26,6 +29,9 @@ const NESTING_MAX: usize = 64;
 pub(crate) fn statement(sql: &str) -> Result<Statement> {
     let dialect = PostgreSqlDialect {};
     let tokens = Tokenizer::new(&dialect, sql).tokenize_with_location().map_err(|error| syntax(error.into()))?;
+    if tokens.iter().filter(|token| is_link(&token.token)).count() > LINKS_MAX {
+        return plan_err!("the statement has more than {LINKS_MAX} operators; IN (…) lists many values without one");
+    }
     let mut parser =
         Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(pin_versions(tokens)?);
     let mut statements = parser.parse_statements().map_err(syntax)?;
@@ -38,6 +44,30 @@ pub(crate) fn statement(sql: &str) -> Result<Statement> {
 
 fn syntax(error: datafusion::sql::sqlparser::parser::ParserError) -> DataFusionError {
     DataFusionError::SQL(Box::new(error), None)
+}
+
+/// Whether the token may hang what follows below what came before. Names, values and what separates items do not.
+fn is_link(token: &Token) -> bool {
+    match token {
+        Token::Word(word) => matches!(
+            word.keyword,
+            Keyword::AND
+                | Keyword::OR
+                | Keyword::UNION
+                | Keyword::INTERSECT
+                | Keyword::EXCEPT
+                | Keyword::JOIN
+                | Keyword::IS
+                | Keyword::LIKE
+                | Keyword::ILIKE
+                | Keyword::BETWEEN
+                | Keyword::AT
+                | Keyword::COLLATE
+        ),
+        Token::Whitespace(_) | Token::Number(..) | Token::SingleQuotedString(_) | Token::Comma | Token::Period => false,
+        Token::LParen | Token::RParen | Token::RBracket | Token::SemiColon | Token::Placeholder(_) => false,
+        _ => true,
+    }
 }
 
 /// A table name and the version it is pinned to: `tokens@7`.
@@ -139,6 +169,11 @@ mod tests {
         }
         let deep = format!("SELECT {}1{}", "(".repeat(10_000), ")".repeat(10_000));
         assert!(statement(&deep).is_err());
+        let values = vec!["1"; 10_000];
+        for link in ["+", " OR ", " UNION SELECT "] {
+            assert!(statement(&format!("SELECT {}", values.join(link))).is_err(), "{link}");
+        }
+        assert!(statement(&format!("SELECT 1 IN ({})", values.join(", "))).is_ok());
     }
 
     #[test]
