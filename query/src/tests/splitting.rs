@@ -106,7 +106,10 @@ async fn cost_adds_up_to_the_last_unit() {
     assert_eq!(nodes[1][..2], [json!("0.333350000000"), json!("20.000000000000")]);
     for (sql, minutes) in [
         ("SELECT cost_usd FROM cost_per_region", 2),
-        ("SELECT requests_cost_usd + padding_cost_usd + idle_cost_usd + unattributed_cost_usd FROM cost_per_region", 2),
+        (
+            "SELECT requests_cost_usd + padding_cost_usd + idle_cost_usd + unattributed_cost_usd + shared_cost_usd FROM cost_per_region",
+            2,
+        ),
         ("SELECT sum(cost_usd) FROM replica_cost", 2),
         ("SELECT sum(cost_usd) FROM cost_per_tenant", 2),
     ] {
