@@ -11,5 +11,6 @@ pub(super) fn reads_every_page(server: &Server) {
     let bundle = if built.is_some_and(|dir| dir.exists()) { "bundle" } else { "none" };
     let said = client("browser.py", &[server.http(), bundle], &[]);
     assert!(said.contains("holds: the console is empty"), "{said}");
-    println!("web bundle: {bundle}\n{said}");
+    let islands = said.contains("holds: the crosshair follows the pointer");
+    assert_eq!(islands, bundle == "bundle", "{said}");
 }
