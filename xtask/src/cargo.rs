@@ -43,7 +43,20 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
         Command::new(cargo)
     };
     command.args(args).current_dir(root()).env("CARGO_TARGET_DIR", target_dir());
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(is_of_this_package) {
+            command.env_remove(name);
+        }
+    }
     command
+}
+
+/// Is it a variable by which `cargo run` tells this program about its own package?
+///
+/// Build scripts such as ring's watch them. Handed on, they would have ring and all above it compiled anew for each clone, and
+/// whenever cargo is called by hand in between.
+fn is_of_this_package(name: &str) -> bool {
+    name.starts_with("CARGO_PKG_") || matches!(name, "CARGO_MANIFEST_DIR" | "CARGO_MANIFEST_PATH")
 }
 
 /// Runs a command to its end; its output goes straight to the terminal.
@@ -79,4 +92,18 @@ fn describe(command: &Command) -> String {
     let mut words = vec![command.get_program().to_string_lossy().into_owned()];
     words.extend(command.get_args().map(|arg| arg.to_string_lossy().into_owned()));
     words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A test runs under cargo, as the tasks do: cargo's word on this package is there, and is not handed on.
+    #[test]
+    fn cargo_is_not_told_about_the_package_of_the_tasks() {
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+        let command = cargo(&["version"]);
+        let removed = |wanted: &str| command.get_envs().any(|(name, value)| name == wanted && value.is_none());
+        assert!(removed("CARGO_MANIFEST_DIR") && removed("CARGO_PKG_NAME"));
+    }
 }
