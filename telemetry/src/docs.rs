@@ -11,7 +11,8 @@ use crate::{
 pub fn schema_markdown() -> String {
     let mut page = String::from(
         "# Tables\n\nGenerated from `telemetry::table`; `cargo xtask docs` prints it again.\n\nEvery table is a Delta table (reader 1, writer 2) at \
-         `<data>/<table>/`, partitioned by `date`, the UTC date of `time`. Columns are only added, nullable, at the end.\n",
+         `<data>/<table>/`, partitioned by `date`, the UTC date of `time`. Columns are only added, nullable, at the end. How long \
+         rows are to be kept is declared here; nothing deletes older ones yet.\n",
     );
     for table in TABLES {
         push_table(&mut page, table);
@@ -43,7 +44,7 @@ fn push_table(page: &mut String, table: &Table) {
     };
     let _ = write!(
         page,
-        "\n## {}\n\nA row is {}. Fed {fed}, kept {kept}, compacted in the order of {}.\n\n| column | type | unit | meaning |\n|---|---|---|---|\n",
+        "\n## {}\n\nA row is {}. Fed {fed}, to be kept {kept}, compacted in the order of {}.\n\n| column | type | unit | meaning |\n|---|---|---|---|\n",
         table.name,
         table.doc,
         table.order.join(", "),
