@@ -1,9 +1,10 @@
 //! From the bytes of a body to values, without objects in between.
 //!
 //! `inflate` undoes compression within a cap, `json` turns OTLP/JSON into the protobuf encoding, so that one walker serves
-//! both; `check` proves a body sound before it is journalled; `view` reads one message in place; `print` writes a message
+//! both; `check` proves a body sound before it is journalled; `canonical` mends what senders spell oddly; `view` reads one message in place; `print` writes a message
 //! as OTLP JSON. `schema` is the one description of OTLP that `check`, `json` and `print` follow.
 
+pub mod canonical;
 pub mod check;
 pub mod inflate;
 pub mod json;
@@ -12,5 +13,7 @@ pub mod schema;
 pub mod view;
 pub mod wire;
 
+#[cfg(test)]
+pub(crate) mod samples;
 #[cfg(test)]
 mod tests;

@@ -33,9 +33,9 @@ use self::redact::Redaction;
 use self::resource::{Resource, Stored};
 use crate::batch::nodes;
 use crate::batch::tables::Tables;
-use crate::decode::check;
 use crate::decode::view::{Attribute, Group, Scope};
 use crate::decode::wire::{Fields, Malformed, Raw};
+use crate::decode::{canonical, check, schema};
 use crate::signal::Signal;
 
 pub use device::sources;
@@ -80,7 +80,7 @@ pub struct Body<'a> {
     pub signal: Signal,
     /// When it was received, microseconds since 1970-01-01 UTC.
     pub received_us: i64,
-    /// Whether some of its items were rejected, and must be rejected again.
+    /// Whether some of its items were rejected, and must be rejected again, or it is spelled oddly; see [`canonical`].
     pub faulty: bool,
     /// Its bytes, inflated, in the protobuf encoding.
     pub bytes: &'a [u8],
@@ -129,6 +129,19 @@ impl Normalizer {
             self.own(body, tables);
             return Ok(());
         }
+        if !body.faulty {
+            return self.plain_body(body, tables);
+        }
+        let message = match body.signal {
+            Signal::Traces => &schema::TRACES,
+            Signal::Metrics => &schema::METRICS,
+            Signal::Logs | Signal::Own => &schema::LOGS,
+        };
+        let mended = canonical::canonical(message, body.bytes)?;
+        self.plain_body(Body { bytes: &mended, ..body }, tables)
+    }
+
+    fn plain_body(&mut self, body: Body<'_>, tables: &mut Tables) -> std::result::Result<(), Malformed> {
         for field in Fields::new(body.bytes) {
             if let (1, Raw::Bytes(group)) = field? {
                 if body.faulty && !check::group_sound(group)? {

@@ -3,13 +3,14 @@
 //! Bytes that are not the message they claim to be fail the whole body. A single span, data point or log record with a
 //! fault of its own is rejected alone and counted, so that one bad item never sinks a batch.
 
-use super::schema::{self, Field, Kind, Message};
+use super::canonical::hex_id;
+use super::schema::{self, Field, Kind, Message, UNREADABLE};
 use super::view::{Group, Item, Scope};
 use super::wire::{Fields, Malformed, Raw};
 use crate::signal::Signal;
 
 /// Deepest nesting of messages; attribute values of a few levels are all that emitters send.
-const DEPTH_MAX: u32 = 64;
+pub(super) const DEPTH_MAX: u32 = 64;
 
 /// What a sound body holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,10 @@ pub struct Checked {
     pub quarantined: u64,
     /// A log record without any time: two such bodies may be equal and yet both be meant.
     pub timeless: bool,
+    /// Parts of a message sent apart, or ids as hex text: [`super::canonical`] mends it, and then the body is checked again.
+    pub odd: bool,
+    /// Bytes of resources, scopes and metrics, each counted once for every row that repeats it.
+    pub shared_bytes: u64,
 }
 
 /// Why one item is rejected.
@@ -37,6 +42,10 @@ pub enum Fault {
     ParentSpanId,
     /// Text that is not UTF-8.
     Utf8,
+    /// Arrays and maps nested deeper than any emitter nests them.
+    Depth,
+    /// A value that OTLP/JSON does not have there.
+    Unreadable,
 }
 
 impl Fault {
@@ -47,6 +56,8 @@ impl Fault {
             Fault::SpanId => "span id is not 8 bytes with at least one that is not zero",
             Fault::ParentSpanId => "parent span id is neither empty nor 8 bytes",
             Fault::Utf8 => "text is not valid UTF-8",
+            Fault::Depth => "values are nested more than 32 deep",
+            Fault::Unreadable => "JSON has a value of another type than OTLP has there",
         }
     }
 }
@@ -62,19 +73,35 @@ pub fn check(signal: Signal, body: &[u8], late: impl Fn(&Item<'_>) -> bool) -> R
     Ok(checked)
 }
 
+/// What the items of a group, a scope or a metric have in common.
+#[derive(Clone, Copy)]
+struct Shared {
+    /// A fault that all of them suffer.
+    fault: Option<Fault>,
+    /// Bytes that every row repeats, and those that a token's row does.
+    bytes: u64,
+    token_bytes: u64,
+}
+
+/// The most that a token's row repeats: its dimensions.
+const TOKEN_BYTES: u64 = 4_096;
+
 fn check_group(
     signal: Signal,
     bytes: &[u8],
     late: &impl Fn(&Item<'_>) -> bool,
     checked: &mut Checked,
 ) -> Result<(), Malformed> {
-    let group = group_sound(bytes)?;
+    let group = group_fault(bytes, &mut checked.odd)?;
+    let resource = message_bytes(bytes, checked)?;
     for field in Fields::new(bytes) {
         if let (2, Raw::Bytes(scope)) = field? {
-            let sound = scope_sound(scope)? && group;
+            let fault = group.or(scope_fault(scope, &mut checked.odd)?);
+            let bytes = resource + message_bytes(scope, checked)?;
+            let shared = Shared { fault, bytes, token_bytes: resource.min(TOKEN_BYTES) };
             for field in Fields::new(scope) {
                 if let (2, Raw::Bytes(item)) = field? {
-                    check_record(signal, item, sound, late, checked)?;
+                    check_record(signal, item, shared, late, checked)?;
                 }
             }
         }
@@ -82,25 +109,51 @@ fn check_group(
     Ok(())
 }
 
+/// Bytes of what a group or scope holds beside its items: field 1, which may come in parts.
+fn message_bytes(bytes: &[u8], checked: &mut Checked) -> Result<u64, Malformed> {
+    let (mut parts, mut total) = (0, 0);
+    for field in Fields::new(bytes) {
+        match field? {
+            (1, Raw::Bytes(part)) => {
+                parts += 1;
+                total += part.len() as u64;
+            }
+            (3, Raw::Bytes(url)) => total += url.len() as u64,
+            _ => {}
+        }
+    }
+    checked.odd |= parts > 1;
+    Ok(total)
+}
+
 /// Splits what lies in a scope into items: a metric into its points, a span or log record into itself.
 fn check_record(
     signal: Signal,
     bytes: &[u8],
-    sound: bool,
+    shared: Shared,
     late: &impl Fn(&Item<'_>) -> bool,
     checked: &mut Checked,
 ) -> Result<(), Malformed> {
     let Signal::Metrics = signal else {
         let message = if signal == Signal::Traces { &schema::SPAN } else { &schema::LOG_RECORD };
-        return check_item(signal, message, bytes, sound, late, checked);
+        return check_item(signal, message, bytes, shared, late, checked);
     };
-    let head = metric_sound(bytes)?;
+    let fault = shared.fault.or(metric_fault(bytes, &mut checked.odd)?);
+    let mut head = bytes.len();
+    for field in Fields::new(bytes) {
+        if let (number, Raw::Bytes(data)) = field?
+            && point_message(number).is_some()
+        {
+            head = head.saturating_sub(data.len());
+        }
+    }
+    let shared = Shared { fault, bytes: shared.bytes + head as u64, ..shared };
     for field in Fields::new(bytes) {
         let (number, Raw::Bytes(data)) = field? else { continue };
         let Some(message) = point_message(number) else { continue };
         for point in Fields::new(data) {
             if let (1, Raw::Bytes(point)) = point? {
-                check_item(signal, message, point, sound && head, late, checked)?;
+                check_item(signal, message, point, shared, late, checked)?;
             }
         }
     }
@@ -111,11 +164,14 @@ fn check_item(
     signal: Signal,
     message: &'static Message,
     bytes: &[u8],
-    sound: bool,
+    shared: Shared,
     late: &impl Fn(&Item<'_>) -> bool,
     checked: &mut Checked,
 ) -> Result<(), Malformed> {
-    let read = if sound { sound_item(signal, message, bytes)? } else { Err(Fault::Utf8) };
+    let read = match shared.fault {
+        Some(fault) => Err(fault),
+        None => sound_item(signal, message, bytes, &mut checked.odd)?,
+    };
     let item = match read {
         Ok(item) => item,
         Err(fault) => {
@@ -126,6 +182,8 @@ fn check_item(
     };
     checked.accepted += 1;
     checked.timeless |= item.time == 0;
+    let token = signal == Signal::Traces && item.name == telemetry::names::SPAN_TOKEN;
+    checked.shared_bytes += if token { shared.token_bytes } else { shared.bytes };
     if late(&item) {
         checked.quarantined += 1;
     }
@@ -148,16 +206,17 @@ pub fn point_message(number: u32) -> Option<&'static Message> {
 /// # Errors
 /// When the bytes are not such a message at all.
 pub fn item_fault(signal: Signal, message: &'static Message, bytes: &[u8]) -> Result<Option<Fault>, Malformed> {
-    Ok(sound_item(signal, message, bytes)?.err())
+    Ok(sound_item(signal, message, bytes, &mut false)?.err())
 }
 
 fn sound_item<'a>(
     signal: Signal,
     message: &'static Message,
     bytes: &'a [u8],
+    odd: &mut bool,
 ) -> Result<Result<Item<'a>, Fault>, Malformed> {
-    if !tolerate(soundness(message, bytes))? {
-        return Ok(Err(Fault::Utf8));
+    if let Some(fault) = tolerate(nested_soundness(message, bytes, 0, odd))? {
+        return Ok(Err(fault));
     }
     let item = Item::read(signal, bytes)?;
     if signal != Signal::Traces {
@@ -175,69 +234,120 @@ fn sound_item<'a>(
     })
 }
 
-/// Whether the text of a group's resource is UTF-8; all its items suffer if not.
+/// Whether a group's resource is sound; all its items suffer if not.
 pub fn group_sound(bytes: &[u8]) -> Result<bool, Malformed> {
-    tolerate(Group::read(bytes).and_then(|group| soundness(&schema::RESOURCE, group.resource)))
+    Ok(group_fault(bytes, &mut false)?.is_none())
 }
 
-/// Whether the text of a scope's head is UTF-8; all its items suffer if not.
+fn group_fault(bytes: &[u8], odd: &mut bool) -> Result<Option<Fault>, Malformed> {
+    tolerate(Group::read(bytes).and_then(|group| match group.unreadable {
+        true => Err(Malformed::Unreadable),
+        false => nested_soundness(&schema::RESOURCE, group.resource, 0, odd),
+    }))
+}
+
+/// Whether a scope's head is sound; all its items suffer if not.
 pub fn scope_sound(bytes: &[u8]) -> Result<bool, Malformed> {
-    tolerate(Scope::read(bytes).and_then(|scope| soundness(&schema::SCOPE, scope.scope)))
+    Ok(scope_fault(bytes, &mut false)?.is_none())
 }
 
-/// Whether the text of a metric, which all its points share, is UTF-8.
+fn scope_fault(bytes: &[u8], odd: &mut bool) -> Result<Option<Fault>, Malformed> {
+    tolerate(Scope::read(bytes).and_then(|scope| match scope.unreadable {
+        true => Err(Malformed::Unreadable),
+        false => nested_soundness(&schema::SCOPE, scope.scope, 0, odd),
+    }))
+}
+
+/// Whether what all points of a metric share is sound.
 pub fn metric_sound(bytes: &[u8]) -> Result<bool, Malformed> {
-    let mut sound = true;
+    Ok(metric_fault(bytes, &mut false)?.is_none())
+}
+
+fn metric_fault(bytes: &[u8], odd: &mut bool) -> Result<Option<Fault>, Malformed> {
+    let mut fault = None;
+    let mut seen = Seen::default();
     for field in Fields::new(bytes) {
         let (number, value) = field?;
-        let Some(field) = schema::METRIC.field(number) else { continue };
-        match (field.kind, value) {
-            (Kind::Message(data), Raw::Bytes(bytes)) if point_message(number).is_some() => {
-                data_soundness(data, bytes)?;
-            }
-            (kind, value) => sound &= tolerate(value_soundness(kind, field.repeated, value, 1))?,
-        }
+        let Some(field) = schema::METRIC.field(number) else {
+            fault = fault.or((number == UNREADABLE).then_some(Fault::Unreadable));
+            continue;
+        };
+        *odd |= seen.again(field);
+        let read = match (field.kind, value) {
+            (Kind::Message(data), Raw::Bytes(bytes)) if point_message(number).is_some() => data_soundness(data, bytes),
+            (kind, value) => value_soundness(kind, field.repeated, value, 1, odd),
+        };
+        fault = fault.or(tolerate(read)?);
     }
-    Ok(sound)
+    Ok(fault)
 }
 
 /// Soundness of a gauge, sum or histogram without its points.
 fn data_soundness(message: &'static Message, bytes: &[u8]) -> Result<(), Malformed> {
+    let mut unreadable = false;
     for field in Fields::new(bytes) {
         let (number, value) = field?;
         match (message.field(number), value) {
-            (Some(Field { kind: Kind::Message(_), .. }), Raw::Bytes(_)) | (None, _) => {}
-            (Some(field), _) => value_soundness(field.kind, field.repeated, value, 2)?,
+            (None, _) => unreadable |= number == UNREADABLE,
+            (Some(Field { kind: Kind::Message(_), .. }), Raw::Bytes(_)) => {}
+            (Some(field), _) => value_soundness(field.kind, field.repeated, value, 2, &mut false)?,
         }
     }
-    Ok(())
+    if unreadable { Err(Malformed::Unreadable) } else { Ok(()) }
 }
 
-/// Whether `bytes` are that message all the way down.
-pub fn soundness(message: &'static Message, bytes: &[u8]) -> Result<(), Malformed> {
-    nested_soundness(message, bytes, 0)
-}
-
-fn nested_soundness(message: &'static Message, bytes: &[u8], depth: u32) -> Result<(), Malformed> {
+fn nested_soundness(message: &'static Message, bytes: &[u8], depth: u32, odd: &mut bool) -> Result<(), Malformed> {
     if depth > DEPTH_MAX {
         return Err(Malformed::Depth);
     }
+    let mut seen = Seen::default();
     for field in Fields::new(bytes) {
         let (number, value) = field?;
-        if let Some(field) = message.field(number) {
-            value_soundness(field.kind, field.repeated, value, depth)?;
+        match message.field(number) {
+            Some(field) => {
+                *odd |= seen.again(field);
+                value_soundness(field.kind, field.repeated, value, depth, odd)?;
+            }
+            None if number == UNREADABLE => return Err(Malformed::Unreadable),
+            None => {}
         }
     }
     Ok(())
 }
 
+/// Which messages and which member of its oneof a message has shown so far.
+#[derive(Default)]
+struct Seen(u32);
+
+impl Seen {
+    /// Whether the field is a further part of one that was there, or a further member of the oneof.
+    #[inline]
+    fn again(&mut self, field: &Field) -> bool {
+        let bit = match (field.exclusive, field.kind) {
+            (true, _) => 1,
+            (false, Kind::Message(_)) if !field.repeated => 1 << field.number.min(31),
+            _ => return false,
+        };
+        let again = self.0 & bit != 0;
+        self.0 |= bit;
+        again
+    }
+}
+
 #[inline]
-fn value_soundness(kind: Kind, repeated: bool, value: Raw<'_>, depth: u32) -> Result<(), Malformed> {
+fn value_soundness(kind: Kind, repeated: bool, value: Raw<'_>, depth: u32, odd: &mut bool) -> Result<(), Malformed> {
     match (kind, value) {
         (Kind::Text, Raw::Bytes(text)) => std::str::from_utf8(text).map(|_| ()).map_err(|_| Malformed::Utf8),
-        (Kind::Message(message), Raw::Bytes(bytes)) => nested_soundness(message, bytes, depth + 1),
-        (Kind::Bytes | Kind::Id, Raw::Bytes(_))
-        | (Kind::Bool | Kind::Int32 | Kind::Uint32 | Kind::Sint32 | Kind::Int64 | Kind::Uint64, Raw::Varint(_))
+        (Kind::Message(message), Raw::Bytes(bytes)) => nested_soundness(message, bytes, depth + 1, odd),
+        (Kind::Id(length), Raw::Bytes(id)) => {
+            *odd |= id.len() != length && hex_id(id, length).is_some();
+            Ok(())
+        }
+        (Kind::Bytes, Raw::Bytes(_))
+        | (
+            Kind::Bool | Kind::Int32 | Kind::Enum(_) | Kind::Uint32 | Kind::Sint32 | Kind::Int64 | Kind::Uint64,
+            Raw::Varint(_),
+        )
         | (Kind::Fixed64 | Kind::Sfixed64 | Kind::Double, Raw::Fixed64(_))
         | (Kind::Fixed32, Raw::Fixed32(_)) => Ok(()),
         (kind, Raw::Bytes(packed)) if repeated && kind.packable() => super::view::Packed::new(kind, packed).sound(),
@@ -245,11 +355,13 @@ fn value_soundness(kind: Kind, repeated: bool, value: Raw<'_>, depth: u32) -> Re
     }
 }
 
-/// Turns "not UTF-8" into false, since only the item that holds the text suffers; everything else fails the body.
-fn tolerate(result: Result<(), Malformed>) -> Result<bool, Malformed> {
+/// Turns a malformation that only the item suffers which holds it into a fault; everything else fails the body.
+fn tolerate(result: Result<(), Malformed>) -> Result<Option<Fault>, Malformed> {
     match result {
-        Ok(()) => Ok(true),
-        Err(Malformed::Utf8) => Ok(false),
+        Ok(()) => Ok(None),
+        Err(Malformed::Utf8) => Ok(Some(Fault::Utf8)),
+        Err(Malformed::Depth) => Ok(Some(Fault::Depth)),
+        Err(Malformed::Unreadable) => Ok(Some(Fault::Unreadable)),
         Err(malformed) => Err(malformed),
     }
 }

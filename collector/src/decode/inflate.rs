@@ -36,11 +36,20 @@ const STEP: usize = 64 * 1024;
 impl Compression {
     /// The compression of a `Content-Encoding` or `grpc-encoding` header.
     pub fn from_header(name: &str) -> Option<Self> {
-        match name.trim() {
+        match name.trim().to_ascii_lowercase().as_str() {
             "" | "identity" | "none" => Some(Compression::Identity),
             "gzip" | "x-gzip" => Some(Compression::Gzip),
             "zstd" => Some(Compression::Zstd),
             _ => None,
+        }
+    }
+
+    /// Its name in a header.
+    pub fn name(self) -> &'static str {
+        match self {
+            Compression::Identity => "identity",
+            Compression::Gzip => "gzip",
+            Compression::Zstd => "zstd",
         }
     }
 

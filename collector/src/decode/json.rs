@@ -1,7 +1,12 @@
 //! OTLP/JSON into the protobuf encoding, in one pass and without a tree in memory.
 //!
-//! Lenient where senders differ: ids in hex of either case or base64, whole numbers as numbers or text, `null` as absent,
-//! unknown fields ignored. An id that is neither is passed on as sent, so that its own item is rejected and no other.
+//! Lenient where senders differ: ids in hex of either case, base64 or arrays of numbers, whole numbers as numbers or text,
+//! enumerations as numbers or names, `null` as absent, names in snake case or as Go prints its own structures, unknown fields
+//! ignored. An id that is none is passed on as sent, so that its own item is rejected and no other; a body with any other
+//! value out of place is read again by [`salvage`], which does the same for that value's item.
+
+mod meter;
+mod salvage;
 
 use std::fmt;
 
@@ -10,25 +15,58 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_S
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use self::meter::{Meter, Over};
 use super::schema::{Field, Kind, Message};
 use super::wire::{put_bytes, put_tag, put_varint};
 
-/// Encodes a JSON body as that message.
-pub fn encode(message: &'static Message, json: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
+/// Why a body could not be encoded.
+#[derive(Debug, thiserror::Error)]
+pub enum JsonError {
+    /// No JSON, or not of that message.
+    #[error("the body is not read as OTLP/JSON")]
+    Invalid(#[from] serde_json::Error),
+    /// More bytes than allowed once it is encoded.
+    #[error("the body encodes to more than {0} bytes")]
+    TooLarge(usize),
+    /// There is no memory to encode into right now.
+    #[error("no room to encode the body")]
+    NoRoom,
+}
+
+/// Encodes a JSON body as that message, in at most `limit` bytes. Memory for as many bytes as the JSON has is taken; `room` is
+/// asked for what goes beyond: a number of two characters takes nine bytes.
+pub fn encode(
+    message: &'static Message,
+    json: &[u8],
+    limit: usize,
+    mut room: impl FnMut(usize) -> bool,
+) -> Result<Vec<u8>, JsonError> {
+    let mut meter = Meter::new(json.len(), limit, &mut room);
     let mut out = Vec::with_capacity(json.len() / 2);
     let mut reader = serde_json::Deserializer::from_slice(json);
-    Object { message, out: &mut out }.deserialize(&mut reader)?;
-    reader.end()?;
-    Ok(out)
+    let mut read = Object { message, out: &mut out, meter: &mut meter }.deserialize(&mut reader);
+    read = read.and_then(|()| reader.end());
+    if read.is_err() && meter.over.is_none() {
+        out.clear();
+        meter.again();
+        read = salvage::read(message, json, &mut out, &mut meter);
+    }
+    match (read, meter.over) {
+        (Ok(()), _) => Ok(out),
+        (Err(_), Some(Over::Limit)) => Err(JsonError::TooLarge(limit)),
+        (Err(_), Some(Over::Room)) => Err(JsonError::NoRoom),
+        (Err(error), None) => Err(JsonError::Invalid(error)),
+    }
 }
 
 /// Reads a JSON object as the fields of a message.
-struct Object<'o> {
+struct Object<'o, 'r> {
     message: &'static Message,
     out: &'o mut Vec<u8>,
+    meter: &'o mut Meter<'r>,
 }
 
-impl<'de> DeserializeSeed<'de> for Object<'_> {
+impl<'de> DeserializeSeed<'de> for Object<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -36,7 +74,7 @@ impl<'de> DeserializeSeed<'de> for Object<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Object<'_> {
+impl<'de> Visitor<'de> for Object<'_, '_> {
     type Value = ();
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,12 +83,19 @@ impl<'de> Visitor<'de> for Object<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<std::borrow::Cow<'_, str>>()? {
-            match self.message.named(&key) {
-                Some(field) if matches!(field.kind, Kind::Double) && !field.repeated => {
+            match Key::of(self.message, &key) {
+                Key::Field(field) if matches!(field.kind, Kind::Double) && !field.repeated => {
+                    self.meter.count(NUMBER_BYTES)?;
                     double(map.next_value()?, field, self.out)?;
                 }
-                Some(field) => map.next_value_seed(Member { field, out: &mut *self.out })?,
-                None => {
+                Key::Field(field) => {
+                    map.next_value_seed(Member::of(field, &mut *self.out, &mut *self.meter))?;
+                }
+                Key::Wrapper => {
+                    let (message, out, meter) = (self.message, &mut *self.out, &mut *self.meter);
+                    map.next_value_seed(Object { message, out, meter })?;
+                }
+                Key::Unknown => {
                     map.next_value::<IgnoredAny>()?;
                 }
             }
@@ -63,13 +108,57 @@ impl<'de> Visitor<'de> for Object<'_> {
     }
 }
 
-/// Reads one JSON value as one field.
-struct Member<'o> {
-    field: &'static Field,
-    out: &'o mut Vec<u8>,
+/// What a name stands for in an object.
+enum Key {
+    Field(&'static Field),
+    /// What Go puts around the member of a oneof: its value holds further fields of the same message.
+    Wrapper,
+    Unknown,
 }
 
-impl<'de> DeserializeSeed<'de> for Member<'_> {
+impl Key {
+    fn of(message: &'static Message, name: &str) -> Self {
+        match message.named(name).or_else(|| message.nearly_named(name)) {
+            Some(field) => Key::Field(field),
+            None if matches!(name, "Value" | "Data") && message.has_choice() => Key::Wrapper,
+            None if matches!(name, "Sum_" | "Min_" | "Max_") => Key::Wrapper,
+            None => Key::Unknown,
+        }
+    }
+}
+
+/// The most that a number takes with its tag.
+const NUMBER_BYTES: usize = 12;
+
+/// Reads one JSON value as one field.
+struct Member<'o, 'r> {
+    field: &'static Field,
+    /// Whether it is the whole list of a field that occurs more than once, and not one element.
+    list: bool,
+    out: &'o mut Vec<u8>,
+    meter: &'o mut Meter<'r>,
+}
+
+impl<'o, 'r> Member<'o, 'r> {
+    /// A field's value, a list if it occurs more than once.
+    fn of(field: &'static Field, out: &'o mut Vec<u8>, meter: &'o mut Meter<'r>) -> Self {
+        Self { field, list: field.repeated, out, meter }
+    }
+
+    /// One of the values of a field that occurs more than once.
+    fn element(field: &'static Field, out: &'o mut Vec<u8>, meter: &'o mut Meter<'r>) -> Self {
+        Self { field, list: false, out, meter }
+    }
+
+    fn not_a_list<E: serde::de::Error>(&self) -> Result<(), E> {
+        match self.list {
+            true => Err(E::custom(format_args!("{} is no array", self.field.json))),
+            false => Ok(()),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Member<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -77,14 +166,14 @@ impl<'de> DeserializeSeed<'de> for Member<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Member<'_> {
+impl<'de> Visitor<'de> for Member<'_, '_> {
     type Value = ();
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.field.kind {
             Kind::Text => "text",
             Kind::Bytes => "base64",
-            Kind::Id => "an id in hex",
+            Kind::Id(_) => "an id in hex",
             Kind::Bool => "true or false",
             Kind::Double => "a number",
             Kind::Message(_) => "an object",
@@ -94,26 +183,40 @@ impl<'de> Visitor<'de> for Member<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
+        self.not_a_list()?;
         let Kind::Message(message) = self.field.kind else {
             return Err(A::Error::custom(format_args!("{} is an object", self.field.json)));
         };
         let mut nested = Vec::new();
-        Object { message, out: &mut nested }.visit_map(map)?;
+        Object { message, out: &mut nested, meter: &mut *self.meter }.visit_map(map)?;
         put_bytes(self.field.number, &nested, self.out);
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        if !self.field.repeated {
-            return Err(A::Error::custom(format_args!("{} is an array", self.field.json)));
-        }
-        if matches!(self.field.kind, Kind::Double) {
-            while let Some(number) = seq.next_element()? {
-                double(number, self.field, self.out)?;
+        match self.field.kind {
+            Kind::Bytes | Kind::Id(_) if !self.list => {
+                let mut bytes = Vec::new();
+                while let Some(byte) = seq.next_element::<u8>()? {
+                    self.meter.count(1)?;
+                    bytes.push(byte);
+                }
+                put_bytes(self.field.number, &bytes, self.out);
             }
-            return Ok(());
+            _ if !self.list => {
+                return Err(A::Error::custom(format_args!("{} is an array", self.field.json)));
+            }
+            Kind::Double => {
+                while let Some(number) = seq.next_element()? {
+                    self.meter.count(NUMBER_BYTES)?;
+                    double(number, self.field, self.out)?;
+                }
+            }
+            _ => {
+                let (field, out, meter) = (self.field, self.out, self.meter);
+                while seq.next_element_seed(Member::element(field, &mut *out, &mut *meter))?.is_some() {}
+            }
         }
-        while seq.next_element_seed(Member { field: self.field, out: &mut *self.out })?.is_some() {}
         Ok(())
     }
 
@@ -122,8 +225,9 @@ impl<'de> Visitor<'de> for Member<'_> {
     }
 
     fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<(), E> {
+        self.not_a_list()?;
         match self.field.kind {
-            Kind::Bool => self.varint(u64::from(value)),
+            Kind::Bool => self.varint(u64::from(value))?,
             _ => return Err(E::custom(format_args!("{} is true or false", self.field.json))),
         }
         Ok(())
@@ -145,20 +249,26 @@ impl<'de> Visitor<'de> for Member<'_> {
     }
 
     fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<(), E> {
+        self.not_a_list()?;
+        self.meter.count(value.len())?;
         match self.field.kind {
             Kind::Text => put_bytes(self.field.number, value.as_bytes(), self.out),
-            Kind::Id => put_bytes(self.field.number, &id(value), self.out),
+            Kind::Id(length) => put_bytes(self.field.number, &id(value, length), self.out),
             Kind::Bytes => {
                 let bytes =
                     base64(value).ok_or_else(|| E::custom(format_args!("{} is not base64", self.field.json)))?;
                 put_bytes(self.field.number, &bytes, self.out);
             }
             Kind::Bool => match value {
-                "true" => self.varint(1),
-                "false" => self.varint(0),
+                "true" => self.varint(1)?,
+                "false" => self.varint(0)?,
                 _ => return Err(E::custom(format_args!("{} is not true or false", self.field.json))),
             },
             Kind::Message(_) => return Err(E::custom(format_args!("{} is text", self.field.json))),
+            Kind::Enum(names) if names.contains(&value) => {
+                let number = names.iter().position(|name| *name == value).unwrap_or_default();
+                self.varint(number as u64)?;
+            }
             _ => {
                 let number: i128 =
                     value.parse().map_err(|_| E::custom(format_args!("{} is not a whole number", self.field.json)))?;
@@ -181,53 +291,55 @@ fn double<E: serde::de::Error>(json: &RawValue, field: &Field, out: &mut Vec<u8>
     Ok(())
 }
 
-impl Member<'_> {
+impl Member<'_, '_> {
     fn integer<E: serde::de::Error>(self, value: i128) -> Result<(), E> {
+        self.not_a_list()?;
         let range = || E::custom(format_args!("{} is out of range", self.field.json));
         match self.field.kind {
             Kind::Uint64 => self.varint(u64::try_from(value).map_err(|_| range())?),
             Kind::Fixed64 => self.fixed64(u64::try_from(value).map_err(|_| range())?),
             Kind::Int64 => self.varint(i64::try_from(value).map_err(|_| range())? as u64),
             Kind::Sfixed64 => self.fixed64(i64::try_from(value).map_err(|_| range())? as u64),
-            Kind::Int32 => self.varint(i64::from(i32::try_from(value).map_err(|_| range())?) as u64),
+            Kind::Int32 | Kind::Enum(_) => self.varint(i64::from(i32::try_from(value).map_err(|_| range())?) as u64),
             Kind::Uint32 => self.varint(u64::from(u32::try_from(value).map_err(|_| range())?)),
             Kind::Sint32 => {
                 let number = i64::from(i32::try_from(value).map_err(|_| range())?);
-                self.varint(((number << 1) ^ (number >> 63)) as u64);
+                self.varint(((number << 1) ^ (number >> 63)) as u64)
             }
             Kind::Fixed32 => {
                 let number = u32::try_from(value).map_err(|_| range())?;
+                self.meter.count(NUMBER_BYTES)?;
                 put_tag(self.field.number, 5, self.out);
                 self.out.extend_from_slice(&number.to_le_bytes());
+                Ok(())
             }
             Kind::Bool => self.varint(u64::from(value != 0)),
-            Kind::Text | Kind::Bytes | Kind::Id | Kind::Double | Kind::Message(_) => {
-                return Err(E::custom(format_args!("{} is a number", self.field.json)));
+            Kind::Text | Kind::Bytes | Kind::Id(_) | Kind::Double | Kind::Message(_) => {
+                Err(E::custom(format_args!("{} is a number", self.field.json)))
             }
         }
+    }
+
+    fn varint<E: serde::de::Error>(self, value: u64) -> Result<(), E> {
+        self.meter.count(NUMBER_BYTES)?;
+        put_tag(self.field.number, 0, self.out);
+        put_varint(value, self.out);
         Ok(())
     }
 
-    fn varint(self, value: u64) {
-        put_tag(self.field.number, 0, self.out);
-        put_varint(value, self.out);
-    }
-
-    fn fixed64(self, bits: u64) {
+    fn fixed64<E: serde::de::Error>(self, bits: u64) -> Result<(), E> {
+        self.meter.count(NUMBER_BYTES)?;
         put_tag(self.field.number, 1, self.out);
         self.out.extend_from_slice(&bits.to_le_bytes());
+        Ok(())
     }
 }
 
-/// An id from hex, or from base64 as strict proto3 JSON has it; else the text, which no id is.
-fn id(text: &str) -> Vec<u8> {
-    if let Ok(bytes) = hex::decode(text) {
-        return bytes;
-    }
-    match text.len() {
-        11 | 12 | 22 | 24 => base64(text).unwrap_or_else(|| text.as_bytes().to_vec()),
-        _ => text.as_bytes().to_vec(),
-    }
+/// An id of `length` bytes from hex, or from base64 as strict proto3 JSON has it; else the text, which no id is.
+fn id(text: &str, length: usize) -> Vec<u8> {
+    let read = hex::decode(text).ok().filter(|bytes| bytes.len() == length);
+    let read = read.or_else(|| base64(text).filter(|bytes| bytes.len() == length));
+    read.unwrap_or_else(|| text.as_bytes().to_vec())
 }
 
 fn base64(text: &str) -> Option<Vec<u8>> {

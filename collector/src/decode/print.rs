@@ -229,11 +229,11 @@ fn scalar(kind: Kind, value: Raw<'_>, redaction: &Redaction, out: &mut String) -
             STANDARD.encode_string(bytes, out);
             out.push('"');
         }
-        (Kind::Id, Raw::Bytes(bytes)) => push(out, format_args!("\"{}\"", hex::encode(bytes))),
+        (Kind::Id(_), Raw::Bytes(bytes)) => push(out, format_args!("\"{}\"", hex::encode(bytes))),
         (Kind::Message(nested), Raw::Bytes(bytes)) => message(nested, bytes, redaction, out)?,
         (Kind::Bool, Raw::Varint(flag)) => out.push_str(if flag == 0 { "false" } else { "true" }),
         (Kind::Uint32, Raw::Varint(number)) => push(out, format_args!("{}", number as u32)),
-        (Kind::Int32, Raw::Varint(number)) => push(out, format_args!("{}", number as i32)),
+        (Kind::Int32 | Kind::Enum(_), Raw::Varint(number)) => push(out, format_args!("{}", number as i32)),
         (Kind::Sint32, Raw::Varint(number)) => push(out, format_args!("{}", zigzag(number))),
         (Kind::Int64, Raw::Varint(number)) => push(out, format_args!("\"{}\"", number as i64)),
         (Kind::Uint64, Raw::Varint(number)) | (Kind::Fixed64, Raw::Fixed64(number)) => {

@@ -1,6 +1,6 @@
 //! Messages read in place: fields borrowed from the body, in any order, nothing allocated.
 
-use super::schema::Kind;
+use super::schema::{Kind, UNREADABLE};
 use super::wire::{self, Fields, Malformed, Raw};
 use crate::signal::Signal;
 
@@ -11,6 +11,8 @@ pub struct Group<'a> {
     pub resource: &'a [u8],
     /// Schema of the resource.
     pub schema_url: &'a str,
+    /// Whether a part of it could not be read as OTLP/JSON.
+    pub unreadable: bool,
 }
 
 impl<'a> Group<'a> {
@@ -21,6 +23,7 @@ impl<'a> Group<'a> {
             match field? {
                 (1, Raw::Bytes(resource)) => group.resource = resource,
                 (3, Raw::Bytes(url)) => group.schema_url = text(url)?,
+                (UNREADABLE, _) => group.unreadable = true,
                 _ => {}
             }
         }
@@ -41,6 +44,8 @@ pub struct Scope<'a> {
     pub dropped: u32,
     /// Schema of the scope's items.
     pub schema_url: &'a str,
+    /// Whether a part of it could not be read as OTLP/JSON.
+    pub unreadable: bool,
 }
 
 impl<'a> Scope<'a> {
@@ -51,6 +56,7 @@ impl<'a> Scope<'a> {
             match field? {
                 (1, Raw::Bytes(head)) => scope.scope = head,
                 (3, Raw::Bytes(url)) => scope.schema_url = text(url)?,
+                (UNREADABLE, _) => scope.unreadable = true,
                 _ => {}
             }
         }
@@ -174,6 +180,10 @@ impl<'a> Span<'a> {
                 (16, Raw::Fixed32(flags)) => span.flags = flags,
                 _ => {}
             }
+        }
+        // Some senders spell "no parent" in zeros.
+        if span.parent_span_id.iter().all(|byte| *byte == 0) {
+            span.parent_span_id = &[];
         }
         Ok(span)
     }

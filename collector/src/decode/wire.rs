@@ -21,6 +21,9 @@ pub enum Malformed {
     /// Messages nested deeper than any emitter nests them.
     #[error("messages are nested too deeply")]
     Depth,
+    /// A part that could not be read as OTLP/JSON; see [`super::schema::UNREADABLE`].
+    #[error("a field has a value that OTLP/JSON does not allow there")]
+    Unreadable,
 }
 
 /// One field's value as the wire carries it.
@@ -150,6 +153,25 @@ pub fn put_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
     put_tag(number, 2, out);
     put_varint(bytes.len() as u64, out);
     out.extend_from_slice(bytes);
+}
+
+/// Appends a field as it was read.
+pub fn put_raw(number: u32, value: Raw<'_>, out: &mut Vec<u8>) {
+    match value {
+        Raw::Varint(value) => {
+            put_tag(number, 0, out);
+            put_varint(value, out);
+        }
+        Raw::Fixed64(bits) => {
+            put_tag(number, 1, out);
+            out.extend_from_slice(&bits.to_le_bytes());
+        }
+        Raw::Bytes(bytes) => put_bytes(number, bytes, out),
+        Raw::Fixed32(bits) => {
+            put_tag(number, 5, out);
+            out.extend_from_slice(&bits.to_le_bytes());
+        }
+    }
 }
 
 /// The signed value of a zigzag varint.

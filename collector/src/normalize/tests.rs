@@ -1,5 +1,7 @@
 //! What emitters send, and what it becomes: each test is a span or a metric and the columns expected.
 
+mod round_trip;
+
 use std::collections::BTreeMap;
 
 use arrow::array::{Array, AsArray, RecordBatch};
