@@ -26,6 +26,10 @@ pub struct Config {
     /// Memory for bodies that are being read, stored or turned into rows; beyond it senders are asked to wait. Default 256MiB.
     #[serde(with = "service::config::bytes")]
     pub memory: u64,
+    /// Age at which a connection is ended without loss, so that a load balancer can give its sender to another collector; a tenth
+    /// more or less by chance. Default 10m.
+    #[serde(with = "service::config::duration")]
+    pub connection_age: Duration,
     /// Age at which requests, tokens and devices become a file. Default 1s; 2s or more in a fleet makes fewer commits.
     #[serde(with = "service::config::duration")]
     pub flush_after: Duration,
@@ -56,6 +60,7 @@ impl Default for Config {
             state: PathBuf::from("./tokenwatt-data"),
             body_max: 64 << 20,
             memory: 256 << 20,
+            connection_age: Duration::from_secs(600),
             flush_after: Duration::from_secs(1),
             bulk_flush_after: Duration::from_secs(10),
             flush_bytes: 32 << 20,
@@ -93,6 +98,9 @@ impl Config {
             if value < Duration::from_millis(10) || value > Duration::from_secs(3_600) {
                 faults.push(format!("`collector.{key}` must lie between 10ms and 1h"));
             }
+        }
+        if !(Duration::from_secs(1)..=Duration::from_secs(86_400)).contains(&self.connection_age) {
+            faults.push("`collector.connection_age` must lie between 1s and 24h".to_owned());
         }
         for writer in self.writers.iter().filter(|writer| writer.token.len() < TOKEN_MIN) {
             faults.push(format!("the token of writer `{}` is shorter than {TOKEN_MIN} characters", writer.name));

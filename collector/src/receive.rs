@@ -14,6 +14,7 @@ mod grpc;
 mod http;
 mod identify;
 mod intake;
+mod peer;
 mod read;
 
 pub use identify::Writer;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use lake::Lake;
@@ -164,7 +165,7 @@ impl Built {
         let sampling = sample::run(sampled, self.config.sample_every, appends, stop.clone());
         let router = receive::router(&intake).merge(self.deps.ops_router());
         drop(intake);
-        let served = serve_both(self.grpc.0, self.http.0, router, stop.clone());
+        let served = serve_both(self.grpc.0, self.http.0, router, self.config.connection_age, stop.clone());
         let health = self.deps.health.component("collector");
         let store = store(self.shore.clone(), self.digests, self.after, bodies, frames, replayed, health);
         let land = land(gathered, self.gather, self.shore, Arc::clone(&self.deps.clock));
@@ -180,8 +181,14 @@ impl Built {
     }
 }
 
-async fn serve_both(grpc: TcpListener, http: TcpListener, router: Router, stop: CancellationToken) -> Result<()> {
-    let both = (serve::serve(grpc, router.clone(), stop.clone()), serve::serve(http, router, stop));
+async fn serve_both(
+    grpc: TcpListener,
+    http: TcpListener,
+    router: Router,
+    age: Duration,
+    stop: CancellationToken,
+) -> Result<()> {
+    let both = (serve::serve(grpc, router.clone(), age, stop.clone()), serve::serve(http, router, age, stop));
     tokio::try_join!(both.0, both.1).map(|_| ())
 }
 

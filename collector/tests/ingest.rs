@@ -22,6 +22,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::Code;
 use tonic::codec::CompressionEncoding;
 
+#[path = "ingest/otlp.rs"]
+mod otlp;
+
 struct World {
     deps: Deps,
     grpc: String,

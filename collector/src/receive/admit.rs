@@ -37,6 +37,11 @@ impl Budget {
         permit.grow(bytes).then_some(permit)
     }
 
+    /// Whether `bytes` are free now.
+    pub fn has(&self, bytes: usize) -> bool {
+        bytes.div_ceil(UNIT) <= self.units.available_permits()
+    }
+
     /// Bytes taken now.
     pub fn used(&self) -> usize {
         (self.total - self.units.available_permits().min(self.total)) * UNIT

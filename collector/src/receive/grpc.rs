@@ -12,7 +12,7 @@ use http_body_util::{BodyExt, Full};
 use service::error::{Error, Result};
 
 use super::Encoding;
-use super::answer::{self, Failure};
+use super::answer::{self, Failure, INVALID_ARGUMENT, UNIMPLEMENTED};
 use super::intake::{Accepted, Intake, Raw, unprefix};
 use super::read::Length;
 use crate::decode::inflate::Compression;
@@ -26,9 +26,6 @@ const PATHS: [(&str, Signal); 3] = [
 
 /// Compressions that a client may use.
 const ACCEPTED: HeaderValue = HeaderValue::from_static("identity,gzip,zstd");
-/// gRPC code of a method or compression that is not there.
-const UNIMPLEMENTED: u16 = 12;
-
 /// The three export methods.
 pub(super) fn router(intake: &Intake) -> Router {
     PATHS.iter().fold(Router::new(), |router, (path, signal)| {
@@ -38,16 +35,36 @@ pub(super) fn router(intake: &Intake) -> Router {
     })
 }
 
+/// Whether a request claims to be gRPC with protobuf messages.
+pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
+    let value = text(headers, "content-type");
+    let name = value.split(';').next().unwrap_or_default().trim();
+    ["application/grpc", "application/grpc+proto"].iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+fn text<'h>(headers: &'h HeaderMap, name: &str) -> &'h str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
 async fn export(intake: Intake, signal: Signal, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let encoding = parts.headers.get("grpc-encoding").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if !is_grpc(&parts.headers) {
+        let message = "content-type must be application/grpc";
+        intake.refused(&Error::invalid(message));
+        return unsupported(&Failure::permanent(415, INVALID_ARGUMENT, message));
+    }
+    let encoding = text(&parts.headers, "grpc-encoding");
     let Some(compression) = Compression::from_header(encoding) else {
         let message = format!("compression {encoding} is not known; send identity, gzip or zstd");
-        return failure(&Failure { http: 415, grpc: UNIMPLEMENTED, retry_after: None, message });
+        intake.refused(&Error::invalid(message.as_str()));
+        return failure(&Failure::permanent(415, UNIMPLEMENTED, message));
     };
     match take(&intake, signal, compression, &parts.headers, body).await {
-        Ok(accepted) => success(&answer::success(signal, Encoding::Protobuf, &accepted)),
-        Err(error) => failure(&Failure::of(&error)),
+        Ok(accepted) => {
+            let message = answer::success(signal, Encoding::Protobuf, &accepted);
+            success(answer::compressed(text(&parts.headers, "grpc-accept-encoding"), message))
+        }
+        Err(error) => failure(&Failure::of(&error, rand::random())),
     }
 }
 
@@ -56,10 +73,10 @@ async fn take(
     signal: Signal,
     compression: Compression,
     headers: &HeaderMap,
-    body: Body,
+    mut body: Body,
 ) -> Result<Accepted> {
     let read = async {
-        let (bytes, permit) = intake.read(headers, body, Length::Prefixed).await?;
+        let (bytes, permit) = intake.read(headers, &mut body, Length::Prefixed).await?;
         let (compressed, bytes) = unprefix(&bytes)?;
         if compressed && compression == Compression::Identity {
             return Err(Error::invalid("the message is compressed, but grpc-encoding does not say how"));
@@ -76,15 +93,26 @@ async fn take(
     }
 }
 
-fn success(message: &[u8]) -> Response {
+fn success((compression, message): (Compression, Vec<u8>)) -> Response {
     let mut framed = BytesMut::with_capacity(5 + message.len());
-    framed.put_u8(0);
+    framed.put_u8(u8::from(compression != Compression::Identity));
     framed.put_u32(u32::try_from(message.len()).unwrap_or_default());
-    framed.put_slice(message);
+    framed.put_slice(&message);
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", HeaderValue::from_static("0"));
     let body = Full::new(framed.freeze()).with_trailers(std::future::ready(Some(Ok(trailers))));
-    respond(Body::new(body), HeaderMap::new())
+    let mut headers = HeaderMap::new();
+    if compression != Compression::Identity {
+        headers.insert("grpc-encoding", HeaderValue::from_static(compression.name()));
+    }
+    respond(Body::new(body), headers)
+}
+
+/// The answer to a request that is no gRPC at all: gRPC's own status, and that of HTTP for whoever does not read it.
+fn unsupported(reason: &Failure) -> Response {
+    let mut response = failure(reason);
+    *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    response
 }
 
 /// An answer without a message: headers only.
@@ -102,8 +130,7 @@ pub(super) fn failure(failure: &Failure) -> Response {
 
 /// The answer to a method that is not there.
 pub(super) fn unimplemented() -> Response {
-    let message = "no such method".to_owned();
-    failure(&Failure { http: 404, grpc: UNIMPLEMENTED, retry_after: None, message })
+    failure(&Failure::permanent(404, UNIMPLEMENTED, "no such method"))
 }
 
 fn respond(body: Body, mut headers: HeaderMap) -> Response {

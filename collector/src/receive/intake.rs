@@ -1,5 +1,6 @@
 //! What both protocols do with a body once they have it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -18,7 +19,8 @@ use super::{Encoding, read::GRPC_PREFIX};
 use crate::counters::Counters;
 use crate::decode::check::{self, Checked};
 use crate::decode::inflate::{self, Compression, InflateError};
-use crate::decode::{json, schema};
+use crate::decode::json::{self, JsonError};
+use crate::decode::{canonical, schema};
 use crate::journal::{Append, Digests, Known, Stored};
 use crate::normalize;
 use crate::signal::Signal;
@@ -77,7 +79,7 @@ impl Intake {
     }
 
     /// Reads a request's body, if its sender may send and there is room.
-    pub(super) async fn read(&self, headers: &HeaderMap, body: Body, length: Length) -> Result<(Bytes, Permit)> {
+    pub(super) async fn read(&self, headers: &HeaderMap, body: &mut Body, length: Length) -> Result<(Bytes, Permit)> {
         identify(&self.parts.writers, headers)?;
         if !self.parts.replayed.is_cancelled() {
             return Err(Error::unavailable("the collector is starting: it reads its journal"));
@@ -106,7 +108,7 @@ impl Intake {
         let limit = self.parts.body_bytes_max;
         let (signal, encoding, compression) = (raw.signal, raw.encoding, raw.compression);
         let heavy = raw.bytes.len() > INLINE_BYTES || compression != Compression::Identity;
-        let open = move || open(raw, limit, received_us);
+        let open = move || guarded(|| open(raw, limit, received_us));
         let opened = if heavy {
             tokio::task::spawn_blocking(open)
                 .await
@@ -129,7 +131,7 @@ impl Intake {
         // A sender that goes away while the queue is full takes its body along; its retry must find it new.
         let on_the_way = OnTheWay::new(&self.parts.digests, digest);
         let (done, durable) = oneshot::channel();
-        let faulty = checked.rejected > 0;
+        let faulty = checked.rejected > 0 || checked.odd;
         let stored = Stored { signal, compression, encoding, faulty, received_us, digest, body: opened.raw };
         let append = Append { stored, body: opened.body, permit: Some(opened.permit), done };
         self.parts.journal.send(append).await.map_err(|_| stopping())?;
@@ -177,15 +179,50 @@ struct Opened {
     checked: Checked,
 }
 
+/// A fault of ours met on one body is told to its sender, and costs nobody else their connection.
+fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    // Nothing outlives the unwinding that the body's reading has touched.
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(Error::internal("the body could not be read")))
+}
+
+/// A body's rows may repeat what they have in common, such as their resource, up to so many times the largest body.
+const SHARED_MAX: u64 = 4;
+
 fn open(raw: Raw, limit: usize, received_us: i64) -> Result<Opened> {
     let Raw { signal, encoding, compression, bytes, mut permit } = raw;
-    let body = readable(signal, encoding, compression, &bytes, limit, |more| permit.grow(more))?;
-    let checked = check::check(signal, &body, |item| normalize::late(signal, item, received_us))
-        .map_err(|error| Error::invalid(format!("the body is no OTLP {} request", signal.name())).with_source(error))?;
+    let mut body = readable(signal, encoding, compression, &bytes, limit, |more| permit.grow(more))?;
+    let check = |body: &[u8]| {
+        check::check(signal, body, |item| normalize::late(signal, item, received_us)).map_err(|error| {
+            Error::invalid(format!("the body is no OTLP {} request", signal.name())).with_source(error)
+        })
+    };
+    let mut checked = check(&body)?;
+    if let (true, Some(message)) = (checked.odd, message_of(signal)) {
+        if !permit.grow(body.len()) {
+            return Err(read::no_room());
+        }
+        let mended = canonical::canonical(message, &body)
+            .map_err(|error| Error::invalid("the parts of the body do not fit together").with_source(error))?;
+        checked = Checked { odd: true, ..check(&mended)? };
+        body = Bytes::from(mended);
+    }
+    if checked.shared_bytes > SHARED_MAX * limit as u64 {
+        return Err(Error::too_large("its rows, each with its resource and scope, are too large")
+            .with_hint("send fewer items at a time, or fewer resource attributes"));
+    }
     let mut hasher = Xxh3::new();
     hasher.update(&[signal.code()]);
     hasher.update(&body);
     Ok(Opened { raw: bytes, digest: hasher.digest128(), body, permit, checked })
+}
+
+fn message_of(signal: Signal) -> Option<&'static schema::Message> {
+    match signal {
+        Signal::Traces => Some(&schema::TRACES),
+        Signal::Metrics => Some(&schema::METRICS),
+        Signal::Logs => Some(&schema::LOGS),
+        Signal::Own => None,
+    }
 }
 
 /// A body inflated and in the protobuf encoding.
@@ -205,20 +242,18 @@ pub fn readable(
         InflateError::NoRoom => read::no_room(),
         InflateError::Invalid(..) => Error::invalid("the body cannot be inflated").with_source(error),
     })?;
-    if encoding == Encoding::Protobuf {
-        return Ok(inflated);
-    }
-    let message = match signal {
-        Signal::Traces => &schema::TRACES,
-        Signal::Metrics => &schema::METRICS,
-        Signal::Logs => &schema::LOGS,
-        Signal::Own => return Ok(inflated),
+    let message = match message_of(signal) {
+        Some(message) if encoding == Encoding::Json => message,
+        _ => return Ok(inflated),
     };
     if !room(inflated.len()) {
         return Err(read::no_room());
     }
-    let encoded = json::encode(message, &inflated)
-        .map_err(|error| Error::invalid("the body is no OTLP/JSON").with_source(error))?;
+    let encoded = json::encode(message, &inflated, limit, room).map_err(|error| match error {
+        JsonError::TooLarge(limit) => read::too_large(limit),
+        JsonError::NoRoom => read::no_room(),
+        JsonError::Invalid(..) => Error::invalid("the body is no OTLP/JSON").with_source(error),
+    })?;
     Ok(Bytes::from(encoded))
 }
 

@@ -11,8 +11,11 @@ use super::admit::{Budget, Permit};
 
 /// A sender that has not delivered its body by then is not going to.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// Memory taken before the length is known.
-const FIRST_BYTES: usize = 16 * 1024;
+/// Memory is taken in multiples of this.
+const STRIDE: usize = 16 * 1024;
+/// Of a refused body so much is read and forgotten, and for so long.
+const DRAIN_BYTES: usize = 8 * 1024 * 1024;
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Bytes of a gRPC message's prefix: a flag and a length.
 pub(super) const GRPC_PREFIX: usize = 5;
 
@@ -27,16 +30,19 @@ pub(super) enum Length {
     Unknown,
 }
 
-/// Reads a body of at most `limit` bytes.
-pub(super) async fn read(body: Body, length: Length, limit: usize, budget: &Budget) -> Result<(Bytes, Permit)> {
-    if let Length::Declared(bytes) = length
-        && bytes > limit
-    {
-        return Err(too_large(limit));
+/// Reads a body of at most `limit` bytes. A body for which there is no room now is refused at once; memory is taken as its bytes
+/// arrive, so that a sender that only announces a large one keeps nobody out.
+pub(super) async fn read(body: &mut Body, length: Length, limit: usize, budget: &Budget) -> Result<(Bytes, Permit)> {
+    if let Length::Declared(bytes) = length {
+        if bytes > limit {
+            return Err(too_large(limit));
+        }
+        if !budget.has(bytes) {
+            return Err(no_room());
+        }
     }
-    let first = if let Length::Declared(bytes) = length { bytes } else { FIRST_BYTES };
-    let permit = budget.take(first).ok_or_else(no_room)?;
-    match tokio::time::timeout(READ_TIMEOUT, collect(body, length, limit, permit, first)).await {
+    let paid = Paid { permit: budget.take(0).ok_or_else(no_room)?, bytes: 0, budget };
+    match tokio::time::timeout(READ_TIMEOUT, collect(body, length, limit, paid)).await {
         Ok(read) => read,
         Err(_) => Err(Error::new(
             Kind::Unavailable { retry_after: Duration::from_secs(1) },
@@ -45,13 +51,20 @@ pub(super) async fn read(body: Body, length: Length, limit: usize, budget: &Budg
     }
 }
 
-async fn collect(
-    mut body: Body,
-    length: Length,
-    limit: usize,
-    mut permit: Permit,
-    mut paid: usize,
-) -> Result<(Bytes, Permit)> {
+/// Reads what is left of a refused body and forgets it, so that its sender gets to reading the answer; within bounds.
+pub(super) async fn drain(body: &mut Body) {
+    let read = async {
+        let mut left = DRAIN_BYTES;
+        while let Some(Ok(frame)) = body.frame().await {
+            let bytes = frame.data_ref().map(Bytes::len).unwrap_or_default();
+            let Some(rest) = left.checked_sub(bytes) else { return };
+            left = rest;
+        }
+    };
+    let _ = tokio::time::timeout(DRAIN_TIMEOUT, read).await;
+}
+
+async fn collect(body: &mut Body, length: Length, limit: usize, mut paid: Paid<'_>) -> Result<(Bytes, Permit)> {
     let mut chunks: Vec<Bytes> = Vec::new();
     let mut total = 0;
     let mut expected = None;
@@ -68,25 +81,38 @@ async fn collect(
             if bytes > limit + GRPC_PREFIX {
                 return Err(too_large(limit));
             }
+            if !paid.budget.has(bytes.saturating_sub(total)) {
+                return Err(no_room());
+            }
             expected = Some(bytes);
-            pay(&mut permit, &mut paid, bytes)?;
         }
         if total > expected.unwrap_or(limit + GRPC_PREFIX) {
             return Err(if expected.is_some() { Error::invalid("more than one message") } else { too_large(limit) });
         }
-        pay(&mut permit, &mut paid, total)?;
+        paid.pay(total)?;
     }
-    Ok((join(chunks, total), permit))
+    Ok((join(chunks, total), paid.permit))
 }
 
-fn pay(permit: &mut Permit, paid: &mut usize, bytes: usize) -> Result<()> {
-    if bytes > *paid {
-        if !permit.grow(bytes - *paid) {
-            return Err(no_room());
+/// The memory taken for a body so far.
+struct Paid<'b> {
+    permit: Permit,
+    bytes: usize,
+    budget: &'b Budget,
+}
+
+impl Paid<'_> {
+    fn pay(&mut self, bytes: usize) -> Result<()> {
+        if bytes > self.bytes {
+            // In strides, so that a body of many small chunks does not ask for each of them.
+            let wanted = bytes.next_multiple_of(STRIDE);
+            if !self.permit.grow(wanted - self.bytes) {
+                return Err(no_room());
+            }
+            self.bytes = wanted;
         }
-        *paid = bytes;
+        Ok(())
     }
-    Ok(())
 }
 
 /// The length that a gRPC message's prefix declares.

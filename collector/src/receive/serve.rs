@@ -14,6 +14,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
+use super::peer::{Peer, jittered};
+
 /// Connections open at once; more wait in the kernel's queue.
 const CONNECTIONS_MAX: usize = 4_096;
 /// Calls in flight on one HTTP/2 connection.
@@ -21,8 +23,9 @@ const STREAMS_MAX: u32 = 256;
 /// HTTP/2 windows: several bodies of megabytes must be able to flow at once.
 const STREAM_WINDOW: u32 = 8 * 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 24 * 1024 * 1024;
-/// Time for a request's headers.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
+/// Time for a request's headers, which over HTTP/1 begins when the answer before is sent: longer than load balancers keep an
+/// idle connection (60 s), so that it is they who end it and never a request that meets a closed one.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
 /// A silent HTTP/2 peer is asked after this time, and dropped if it does not answer within the other.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,11 +34,12 @@ const DRAIN: Duration = Duration::from_secs(10);
 /// Pause after the system could not hand out a connection (too many files, say).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves `router` over HTTP/1.1 and HTTP/2 until `stop`, then lets open calls finish for a while.
+/// Serves `router` over HTTP/1.1 and HTTP/2 until `stop`, then lets open calls finish for a while. A connection ends after about
+/// `age`.
 ///
 /// # Errors
 /// `Internal` if connections can no longer be counted.
-pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) -> Result<()> {
+pub async fn serve(listener: TcpListener, router: Router, age: Duration, stop: CancellationToken) -> Result<()> {
     let connections = TaskTracker::new();
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let cut = CancellationToken::new();
@@ -54,7 +58,7 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
         };
         match accepted {
             Ok((stream, slot)) => {
-                let connection = connect(stream, router.clone(), stop.clone());
+                let connection = connect(stream, router.clone(), jittered(age, rand::random()), stop.clone());
                 let cut = cut.clone();
                 connections.spawn(async move {
                     // Cancel safe: a call cut short was not answered, and its sender sends it again.
@@ -80,7 +84,7 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
     Ok(())
 }
 
-async fn connect(stream: TcpStream, router: Router, stop: CancellationToken) {
+async fn connect(stream: TcpStream, router: Router, age: Duration, stop: CancellationToken) {
     // Without it small answers wait for the peer's delayed ack: 40 ms each.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "set TCP_NODELAY");
@@ -95,9 +99,18 @@ async fn connect(stream: TcpStream, router: Router, stop: CancellationToken) {
         .max_concurrent_streams(STREAMS_MAX)
         .keep_alive_interval(KEEPALIVE_EVERY)
         .keep_alive_timeout(KEEPALIVE_TIMEOUT);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
+    let peer = Arc::new(Peer::default());
+    let service = TowerToHyperService::new(peer.watch(router));
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let served = tokio::select! {
         served = connection.as_mut() => served,
+        () = peer.ends(age) => {
+            connection.as_mut().graceful_shutdown();
+            tokio::select! {
+                served = connection => served,
+                () = peer.is_silent() => return,
+            }
+        }
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
