@@ -2,45 +2,27 @@
 
 use std::fmt::Write;
 
-use crate::normalize::dialect::{self, FIRST_TOKEN_EVENTS, Place, Scale};
+use crate::normalize::dialect::{self, Alias, DIALECTS, EMITTERS, FIRST_TOKEN_EVENTS, Place, Scale};
+use crate::normalize::quality::Flags;
 use crate::normalize::{redact, sources};
 
 /// The text of `docs/dialects.md`.
 pub fn dialects_markdown() -> String {
     let mut page = String::from(HEAD);
+    emitters(&mut page);
+    dialects(&mut page);
+    attributes(&mut page);
     table(
         &mut page,
-        "Emitters of calls, in the order in which they are asked",
-        &["dialect", "known by", "engine", "measured at", "TTFT by default"],
+        "Metrics that sample devices and engines",
+        &["exporter", "metric", "column of `devices`", "factor where no unit is declared"],
     );
-    for dialect in dialect::DIALECTS {
-        let measured = match dialect.measured_at {
-            Place::Server => "server",
-            Place::Gateway => "gateway",
-            Place::ByKind => "server if SERVER, else client",
-            Place::ServerOrGateway => "server if SERVER, else gateway",
-        };
-        let engine = dialect.engine.unwrap_or_default();
-        row(&mut page, &[dialect.name, dialect.sign, engine, measured, dialect.ttft_definition]);
+    for (exporter, metric, column, factor) in sources() {
+        row(&mut page, &[exporter, &format!("`{metric}`"), column, &factor.to_string()]);
     }
-    table(
-        &mut page,
-        "Attributes, in the order in which they hold",
-        &["attribute", "column of `requests`", "unit as sent"],
-    );
-    for alias in dialect::table().filter(|alias| !alias.field.column().is_empty()) {
-        let unit = match alias.scale {
-            Scale::One => String::new(),
-            Scale::Times(factor) => format!("× {factor}"),
-            Scale::RustDuration => "text such as `1.5ms`".to_owned(),
-        };
-        row(&mut page, &[&format!("`{}`", alias.key), alias.field.column(), &unit]);
-    }
-    table(&mut page, "Metrics that sample devices and engines", &["metric", "column of `devices`", "factor"]);
-    for (metric, column, factor) in sources() {
-        row(&mut page, &[&format!("`{metric}`"), column, &factor.to_string()]);
-    }
+    page.push_str(METRICS);
     list(&mut page, "Events that mark the first token where no attribute gives TTFT", FIRST_TOKEN_EVENTS);
+    list(&mut page, "What column `quality` may say", &Flags::NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>());
     list(
         &mut page,
         "Dropped before any table unless `collector.keep_content` is set; credentials always",
@@ -52,10 +34,83 @@ pub fn dialects_markdown() -> String {
 const HEAD: &str = "# Dialects
 
 What other emitters call things, and the columns they end in. Generated from `collector::normalize`; `cargo xtask docs`
-writes it anew. Where several attributes are sent for one column, the first in the list holds and the others stay in
-`attributes`. A metric with unit `%` and factor 1 is divided by 100. Every span, metric and log record is also kept as it was
-sent.
+writes it anew. Every span, metric and log record is also kept as it was sent.
 ";
+
+const METRICS: &str = "
+A unit that the sender declares (`%`, `mW`, `kW.h`, `MiBy`) holds over the factor. Names are also known with `_` for `:`, with
+Ray Serve's `ray_` before them, and without `_total`. Points that give a figure for the same device and instant count once, the
+larger of them. A MIG slice has a row of its own, `UUID/slice`, but for watts, joules and degrees, which are the whole GPU's. A
+point of `vllm:*` without a model, or with `server`, is a router's and samples nothing.
+";
+
+fn emitters(page: &mut String) {
+    table(page, "Emitters, and the way their calls come in", &["emitter", "calls", "gauges by scrape", "to know"]);
+    for emitter in EMITTERS {
+        let calls = match emitter.spans {
+            Some(dialect) => format!("spans, dialect `{}`", dialect.name),
+            None => emitter.otherwise.to_owned(),
+        };
+        row(page, &[emitter.name, &calls, emitter.scrape, emitter.note]);
+    }
+}
+
+fn dialects(page: &mut String) {
+    table(
+        page,
+        "Dialects of spans, in the order in which they are asked",
+        &["dialect", "a call is known by", "engine", "measured at", "TTFT by default"],
+    );
+    for dialect in DIALECTS {
+        let measured = match dialect.measured_at {
+            Place::Server => "server",
+            Place::Gateway => "gateway",
+            Place::ByKind => "server if SERVER, else client",
+            Place::ServerOrGateway => "server if SERVER, else gateway",
+        };
+        let engine = dialect.engine.unwrap_or_default();
+        row(page, &[dialect.name, dialect.sign, engine, measured, dialect.ttft_definition]);
+    }
+    table(page, "What a streamed call fills, and what is always NULL", &["dialect", "fills", "never fills"]);
+    let mut columns: Vec<&str> = Vec::new();
+    for column in DIALECTS.iter().flat_map(|dialect| dialect.gives) {
+        if !columns.contains(column) {
+            columns.push(column);
+        }
+    }
+    for dialect in DIALECTS {
+        let never: Vec<&str> = columns.iter().copied().filter(|column| !dialect.gives.contains(column)).collect();
+        row(page, &[dialect.name, &dialect.gives.join(", "), &never.join(", ")]);
+    }
+}
+
+fn attributes(page: &mut String) {
+    let columns = ["dialect", "attribute", "column of `requests`", "unit as sent"];
+    table(page, "Attributes, in the order in which they hold", &columns);
+    for dialect in DIALECTS {
+        for alias in dialect.aliases {
+            attribute(page, dialect.name, &format!("`{}`", alias.key), alias);
+        }
+        for alias in dialect.usage {
+            attribute(page, dialect.name, &format!("`{}` inside its usage", alias.key), alias);
+        }
+    }
+    for alias in dialect::shared() {
+        attribute(page, "all", &format!("`{}`", alias.key), alias);
+    }
+    page.push_str("\nA dialect's own hold before those of all. The first in the list holds and the others stay in `attributes`.\n");
+}
+
+fn attribute(page: &mut String, dialect: &str, key: &str, alias: &Alias) {
+    let unit = match alias.scale {
+        Scale::One => String::new(),
+        Scale::Times(factor) => format!("× {factor}"),
+        Scale::RustDuration => "text such as `1.5ms`".to_owned(),
+        Scale::Instant => "an instant, from the span's start".to_owned(),
+    };
+    let column = if alias.field.column().is_empty() { "tells what the others include" } else { alias.field.column() };
+    row(page, &[dialect, key, column, &unit]);
+}
 
 fn table(page: &mut String, title: &str, columns: &[&str]) {
     let _ = write!(page, "\n## {title}\n\n");
@@ -71,4 +126,21 @@ fn row(page: &mut String, cells: &[&str]) {
 fn list(page: &mut String, title: &str, items: &[&str]) {
     let items: Vec<String> = items.iter().map(|item| format!("`{item}`")).collect();
     let _ = write!(page, "\n## {title}\n\n{}\n", items.join(", "));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    /// The page says what the code says.
+    #[test]
+    fn dialects_are_printed_from_the_tables() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/dialects.md");
+        let wanted = super::dialects_markdown();
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(&path, &wanted).unwrap();
+        }
+        let found = std::fs::read_to_string(&path).unwrap();
+        assert!(found == wanted, "docs/dialects.md is stale: UPDATE_DOCS=1 cargo test -p collector docs");
+    }
 }

@@ -15,12 +15,15 @@ pub mod resource;
 
 mod device;
 mod log;
+mod logged;
 mod metric;
 mod models;
+mod outcome;
 mod own;
 mod quarantine;
 mod request;
 mod row;
+mod seen;
 mod span;
 mod token;
 mod window;
@@ -56,6 +59,7 @@ pub struct Normalizer {
     redaction: Redaction,
     models: models::Models,
     aliases: dialect::Aliases,
+    sources: device::Sources,
     columns: Columns,
 }
 
@@ -92,6 +96,7 @@ struct Place<'p, 'a> {
     resource: &'p Resource<'a>,
     scope: &'p Scope<'a>,
     scope_stored: &'p Stored<'a>,
+    neighbours: dialect::Neighbours<'a>,
 }
 
 impl Normalizer {
@@ -116,6 +121,7 @@ impl Normalizer {
             redaction: settings.redaction,
             models: models::Models::new(settings.models),
             aliases: dialect::Aliases::new(),
+            sources: device::Sources::new(),
             columns,
         })
     }
@@ -173,7 +179,8 @@ impl Normalizer {
             let scope = Scope::read(scope_bytes)?;
             Attribute::read_all(scope.scope, 3, &mut scratch)?;
             let scope_stored = Stored::new(&scratch, &self.redaction)?;
-            let place = Place { body, resource: &resource, scope: &scope, scope_stored: &scope_stored };
+            let neighbours = dialect::Neighbours::new(scope_bytes);
+            let place = Place { body, resource: &resource, scope: &scope, scope_stored: &scope_stored, neighbours };
             for field in Fields::new(scope_bytes) {
                 let (2, Raw::Bytes(item)) = field? else { continue };
                 match body.signal {

@@ -1,161 +1,92 @@
-//! What emitters call things. Each file is one family of emitters; the tables are the whole knowledge.
+//! What emitters call things, a file per emitter; the tables are the whole knowledge.
 //!
-//! An alias maps an attribute to a field of a call and says in which unit it comes. Where several are sent for one field
-//! (both generations of a convention, or a framework's copy), the one listed first holds and the rest stay attributes.
+//! A dialect knows its emitter's spans by name or sign and says which of them are calls: an emitter's agents, tools, and spans
+//! around a call or inside it are none. An alias maps an attribute to a field of a call and says in which unit it comes. A
+//! dialect's own aliases hold before the conventions that all share. Where several are sent for one field (both generations of
+//! a convention, or a framework's copy), the one listed first holds and the rest stay attributes, so nothing is added twice.
 
-mod engines;
-mod frameworks;
+mod conventions;
+mod dynamo;
 mod genai;
+mod langfuse;
+mod litellm;
+mod openinference;
+mod openlit;
+mod openllmetry;
 mod ours;
+mod sglang;
+mod tensorrt_llm;
+mod tgi;
+mod triton;
+mod vercel;
 mod vllm;
+pub mod webui;
+
+mod emitters;
+mod field;
 
 use std::collections::HashMap;
 
-use super::request::Seen;
+use super::quality::Flags;
+use super::seen::Reading;
+use crate::decode::view::{Attribute, Span, Value};
+use crate::decode::wire::Malformed;
 
-/// A field of an inference call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(usize)]
-pub enum Field {
-    /// Model asked for.
-    RequestModel,
-    /// Model that answered.
-    ResponseModel,
-    /// Id of the call.
-    RequestId,
-    /// Kind of call.
-    Operation,
-    /// Whether the answer is streamed.
-    Stream,
-    /// Prompt tokens.
-    InputTokens,
-    /// Prompt tokens from a cache.
-    CachedInputTokens,
-    /// Generated tokens.
-    OutputTokens,
-    /// Reasoning tokens.
-    ReasoningTokens,
-    /// Input and output together, as the emitter counts them.
-    TotalTokens,
-    /// Waiting until first scheduled.
-    Queue,
-    /// First scheduled to first token.
-    Prefill,
-    /// First to last token.
-    Decode,
-    /// Arrival to first token.
-    Ttft,
-    /// Time per output token.
-    Tpot,
-    /// Longest gap between tokens.
-    ItlMax,
-    /// Arrival to last token.
-    E2e,
-    /// Device time of prefill, microseconds.
-    DeviceUsPrefill,
-    /// Device time of decode, microseconds.
-    DeviceUsDecode,
-    /// What failed.
-    ErrorType,
-    /// Why generation ended.
-    FinishReason,
-    /// For whom the call is served.
-    Tenant,
-    /// Share of requests whose tokens are sent.
-    TokenSampling,
-    /// Where the call was measured.
-    MeasuredAt,
-    /// What the emitter calls its first token.
-    TtftDefinition,
-    /// Inference engine.
-    Engine,
-    /// Accelerator model.
-    Accelerator,
-    /// Weight format.
-    Quantization,
-    /// Tensor parallel degree.
-    TensorParallel,
-    /// Not stored in a column: tells emitters apart.
-    Mark,
-}
-
-impl Field {
-    /// The column of `requests` that holds it; empty for what only helps to read the others.
-    pub fn column(self) -> &'static str {
-        match self {
-            Field::RequestModel | Field::ResponseModel => "model",
-            Field::RequestId => "request_id",
-            Field::Operation => "operation",
-            Field::Stream => "stream",
-            Field::InputTokens => "input_tokens",
-            Field::CachedInputTokens => "cached_input_tokens",
-            Field::OutputTokens => "output_tokens",
-            Field::ReasoningTokens => "reasoning_tokens",
-            Field::Queue => "queue_s",
-            Field::Prefill => "prefill_s",
-            Field::Decode => "decode_s",
-            Field::Ttft => "ttft_s",
-            Field::Tpot => "tpot_s",
-            Field::ItlMax => "itl_max_s",
-            Field::E2e => "e2e_s",
-            Field::DeviceUsPrefill => "device_us_prefill",
-            Field::DeviceUsDecode => "device_us_decode",
-            Field::ErrorType => "error_type",
-            Field::FinishReason => "finish_reason",
-            Field::Tenant => "tenant",
-            Field::TokenSampling => "token_sampling",
-            Field::MeasuredAt => "measured_at",
-            Field::TtftDefinition => "ttft_definition",
-            Field::Engine => "engine",
-            Field::Accelerator => "accelerator",
-            Field::Quantization => "quantization",
-            Field::TensorParallel => "tensor_parallel",
-            Field::TotalTokens | Field::Mark => "",
-        }
-    }
-}
-
-/// How many fields a call has.
-pub const FIELDS: usize = Field::Mark as usize + 1;
-
-/// In which unit a number comes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Scale {
-    /// As the column has it.
-    One,
-    /// Multiplied by this.
-    Times(f64),
-    /// Text that Rust prints for a duration: `1.5ms`, `830µs`, `2s`.
-    RustDuration,
-}
-
-/// An attribute that means a field.
-#[derive(Clone, Copy, Debug)]
-pub struct Alias {
-    /// The attribute's key.
-    pub key: &'static str,
-    /// What it means.
-    pub field: Field,
-    /// Its unit.
-    pub scale: Scale,
-    /// For a time to first token: what the emitter measures.
-    pub definition: &'static str,
-}
+pub(super) use conventions::operation;
+pub use emitters::{EMITTERS, Emitter};
+pub use field::{Alias, FIELDS, Field, Scale};
+pub use triton::Neighbours;
 
 /// An emitter of calls.
 pub struct Dialect {
     /// Name of the dialect.
     pub name: &'static str,
-    /// By which sign a span is known, in words.
+    /// By which sign a call is known, in words.
     pub sign: &'static str,
-    /// Whether a span is a call in it.
-    pub is_call: fn(&Seen<'_>) -> bool,
+    /// Whose a span is, and whether it is a call.
+    pub judge: fn(&Sight<'_, '_>) -> Verdict,
     /// The engine, where the dialect is one engine's.
     pub engine: Option<&'static str>,
     /// Where the call is measured when the span does not say.
     pub measured_at: Place,
-    /// What its first token is when neither the span nor the alias says.
+    /// What its first token is when neither the span, the alias nor an event says.
     pub ttft_definition: &'static str,
+    /// What it alone calls things.
+    pub aliases: &'static [Alias],
+    /// Names inside the attribute in which it sends its usage as a JSON object.
+    pub usage: &'static [Alias],
+    /// What the name of a span says where no attribute does.
+    pub named: &'static [Named],
+    /// What no alias can say.
+    pub more: More,
+    /// What is true of every call of it.
+    pub flags: Flags,
+    /// Columns of `requests` that a streamed call fills; the others it never does.
+    pub gives: &'static [&'static str],
+}
+
+/// Reads what no alias can say.
+type More = for<'a> fn(&Sight<'_, 'a>, &Neighbours<'_>, &mut Reading<'a>) -> Result<(), Malformed>;
+
+/// What a dialect says of a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Another emitter's.
+    Foreign,
+    /// Its own, and no call: another dialect must not take it for one.
+    NoCall,
+    /// A call.
+    Call,
+}
+
+/// A part of a span's name, and what it says of the call.
+pub struct Named {
+    /// The part.
+    pub part: &'static str,
+    /// Kind of call.
+    pub operation: Option<&'static str>,
+    /// Whether the answer is streamed.
+    pub stream: Option<bool>,
 }
 
 /// Where a call is measured.
@@ -171,31 +102,119 @@ pub enum Place {
     ServerOrGateway,
 }
 
-/// Dialects in the order in which they are asked.
+impl Dialect {
+    /// A dialect that knows its spans so, and says nothing else.
+    const fn new(name: &'static str, sign: &'static str, judge: fn(&Sight<'_, '_>) -> Verdict) -> Self {
+        Self {
+            name,
+            sign,
+            judge,
+            engine: None,
+            measured_at: Place::ByKind,
+            ttft_definition: FIRST_CHUNK,
+            aliases: &[],
+            usage: &[],
+            named: &[],
+            more: |_, _, _| Ok(()),
+            flags: Flags::NONE,
+            gives: &[],
+        }
+    }
+
+    /// What the span's name says: the first part that it contains.
+    pub fn named(&self, span: &str) -> Option<&'static Named> {
+        self.named.iter().find(|named| span.contains(named.part))
+    }
+}
+
+/// Arrival to the first chunk, with or without content.
+const FIRST_CHUNK: &str = "first_chunk";
+
+/// Dialects in the order in which they are asked: those that tell themselves by a name first.
 pub const DIALECTS: &[&Dialect] = &[
     &ours::DIALECT,
     &vllm::V0,
+    &tensorrt_llm::DIALECT,
     &vllm::V1,
-    &engines::SGLANG,
-    &engines::DYNAMO,
-    &engines::TGI,
-    &frameworks::LITELLM,
+    &litellm::DIALECT,
+    &vercel::DIALECT,
+    &sglang::DIALECT,
+    &triton::DIALECT,
+    &tgi::DIALECT,
+    &dynamo::DIALECT,
+    &langfuse::DIALECT,
+    &openinference::DIALECT,
+    &openllmetry::DIALECT,
+    &openlit::DIALECT,
     &genai::CURRENT,
     &genai::OLD,
-    &frameworks::OPENINFERENCE,
-    &frameworks::VERCEL,
 ];
-
-/// Alias tables in the order in which they hold.
-const TABLES: &[&[Alias]] = &[ours::ALIASES, genai::ALIASES, vllm::ALIASES, engines::ALIASES, frameworks::ALIASES];
 
 /// Events that mark the first token, and what they mean.
 pub const FIRST_TOKEN_EVENTS: &[&str] =
     &["gen_ai.content.chunk", "first_token", "llm.first_token", "First Token Stream Event", "ai.stream.firstChunk"];
 
-/// All aliases by key.
+/// A span and its attributes.
+#[derive(Clone, Copy)]
+pub struct Sight<'s, 'a> {
+    /// The span.
+    pub span: &'s Span<'a>,
+    /// Its attributes.
+    pub attributes: &'s [Attribute<'a>],
+}
+
+impl<'a> Sight<'_, 'a> {
+    /// Whose the span is, and whether it is a call.
+    pub fn judge(&self) -> (Option<&'static Dialect>, bool) {
+        for dialect in DIALECTS.iter().copied() {
+            match (dialect.judge)(self) {
+                Verdict::Foreign => {}
+                verdict => return (Some(dialect), verdict == Verdict::Call),
+            }
+        }
+        (None, false)
+    }
+
+    /// Whether it has an attribute of that key.
+    fn has(&self, key: &str) -> bool {
+        self.attributes.iter().any(|attribute| attribute.key == key)
+    }
+
+    /// Whether it has an attribute of one of the keys.
+    fn has_one_of(&self, keys: &[&str]) -> bool {
+        keys.iter().any(|key| self.has(key))
+    }
+
+    /// Whether it has an attribute whose key starts so.
+    fn has_prefix(&self, prefix: &str) -> bool {
+        self.attributes.iter().any(|attribute| attribute.key.starts_with(prefix))
+    }
+
+    /// The value of the attribute of that key.
+    fn value(&self, key: &str) -> Value<'a> {
+        self.attributes.iter().find(|attribute| attribute.key == key).map(|found| found.value).unwrap_or_default()
+    }
+
+    /// The text of the attribute of that key.
+    fn text(&self, key: &str) -> Option<&'a str> {
+        self.value(key).text()
+    }
+}
+
+/// A call if that holds, else another emitter's.
+fn call_if(holds: bool) -> Verdict {
+    if holds { Verdict::Call } else { Verdict::Foreign }
+}
+
+/// For an emitter's own span: whether it is a call.
+fn call_or_none(holds: bool) -> Verdict {
+    if holds { Verdict::Call } else { Verdict::NoCall }
+}
+
+/// All aliases by key, for each dialect.
 pub struct Aliases {
-    by_key: HashMap<&'static str, Ranked>,
+    shared: HashMap<&'static str, Ranked>,
+    of_dialect: Vec<(&'static str, HashMap<&'static str, Ranked>)>,
 }
 
 /// An alias and its place in the order.
@@ -204,43 +223,27 @@ pub type Ranked = (u16, &'static Alias);
 impl Aliases {
     /// Gathers the tables.
     pub fn new() -> Self {
-        let mut by_key = HashMap::new();
-        for (rank, alias) in TABLES.iter().flat_map(|table| table.iter()).enumerate() {
-            by_key.entry(alias.key).or_insert((u16::try_from(rank).unwrap_or(u16::MAX), alias));
-        }
-        Self { by_key }
+        let of = |dialect: &&'static Dialect| (dialect.name, ranked(dialect.aliases));
+        Self { shared: ranked(&[]), of_dialect: DIALECTS.iter().map(of).collect() }
     }
 
-    /// What an attribute means.
-    #[inline]
-    pub fn get(&self, key: &str) -> Option<Ranked> {
-        self.by_key.get(key).copied()
+    /// What the attributes of a dialect's span mean; what all share if it is nobody's.
+    pub fn of(&self, dialect: Option<&Dialect>) -> &HashMap<&'static str, Ranked> {
+        let own = |dialect: &Dialect| self.of_dialect.iter().find(|(name, _)| *name == dialect.name);
+        dialect.and_then(own).map_or(&self.shared, |(_, aliases)| aliases)
     }
 }
 
-impl Default for Aliases {
-    fn default() -> Self {
-        Self::new()
+/// A dialect's own aliases before those that all share.
+fn ranked(own: &'static [Alias]) -> HashMap<&'static str, Ranked> {
+    let mut by_key = HashMap::new();
+    for (rank, alias) in own.iter().chain(conventions::ALIASES).enumerate() {
+        by_key.entry(alias.key).or_insert((u16::try_from(rank).unwrap_or(u16::MAX), alias));
     }
+    by_key
 }
 
-/// Every alias, for `docs/dialects.md`: key, field, unit.
-pub fn table() -> impl Iterator<Item = &'static Alias> {
-    TABLES.iter().flat_map(|table| table.iter())
-}
-
-const fn alias(key: &'static str, field: Field) -> Alias {
-    Alias { key, field, scale: Scale::One, definition: "" }
-}
-
-const fn millis(key: &'static str, field: Field, definition: &'static str) -> Alias {
-    Alias { key, field, scale: Scale::Times(0.001), definition }
-}
-
-const fn ttft(key: &'static str, definition: &'static str) -> Alias {
-    Alias { key, field: Field::Ttft, scale: Scale::One, definition }
-}
-
-const fn rust_duration(key: &'static str, field: Field) -> Alias {
-    Alias { key, field, scale: Scale::RustDuration, definition: "" }
+/// The aliases that all dialects share, in the order in which they hold.
+pub fn shared() -> &'static [Alias] {
+    conventions::ALIASES
 }

@@ -1,6 +1,7 @@
 //! Log records, as they were sent.
 
-use super::resource::Stored;
+use super::logged::Logged;
+use super::resource::{Stored, named_text};
 use super::row::{Hex, micros, origin};
 use super::{Normalizer, Place, window};
 use crate::batch::rows::columns;
@@ -80,6 +81,13 @@ impl Normalizer {
         Attribute::read_all(bytes, 6, attributes)?;
         let columns = &self.columns.logs;
         let time_us = record.time_us(place.body.received_us);
+        let tenant = named_text(attributes, telemetry::names::TENANT);
+        if let Some(body) = record.body
+            && let Value::Text(text) = Value::read(body)?
+        {
+            let Record { trace_id, span_id, .. } = record;
+            self.logged_calls(place, &Logged { text, time_us, trace_id, span_id, tenant }, tables);
+        }
         let Some(rows) = tables.logs.rows(time_us) else { return Ok(()) };
         rows.time(columns.time, time_us);
         place.resource.write(rows);
@@ -106,10 +114,6 @@ impl Normalizer {
         rows.text_some(columns.span_id, Hex::new(record.span_id).as_str());
         rows.int(columns.flags, i64::from(record.flags));
         rows.int(columns.dropped_attributes, i64::from(record.dropped));
-        let tenant = attributes
-            .iter()
-            .find(|attribute| attribute.key == telemetry::names::TENANT)
-            .and_then(|found| found.value.text());
         rows.text_opt(columns.tenant, tenant);
         Stored::new(attributes, &self.redaction)?.write(rows, columns.attributes, columns.attributes_typed);
         origin!(columns).write(place, &self.redaction, rows)?;

@@ -1,7 +1,7 @@
 //! Metrics: every data point into `metrics` or `histograms` as it was sent; what samples a device also into `devices`.
 
 use super::device::Samples;
-use super::resource::Stored;
+use super::resource::{Stored, named_text};
 use super::row::{Origin, micros, origin};
 use super::{Normalizer, Place, window};
 use crate::batch::rows::{Rows, columns};
@@ -242,11 +242,7 @@ impl Normalizer {
             print::by_key(metric.bytes, 12, &self.redaction, &mut json)?;
             rows.text(columns.metadata, &json);
         }
-        let tenant = attributes
-            .iter()
-            .find(|attribute| attribute.key == telemetry::names::TENANT)
-            .and_then(|found| found.value.text());
-        rows.text_opt(columns.tenant, tenant);
+        rows.text_opt(columns.tenant, named_text(attributes, telemetry::names::TENANT));
         Stored::new(attributes, &self.redaction)?.write(rows, columns.attributes, columns.attributes_typed);
         columns.origin.write(place, &self.redaction, rows)?;
         rows.end();

@@ -1,4 +1,6 @@
 //! The model behind spans that do not name one: what the same replica said in its metrics, or what an operator configured.
+//!
+//! A replica whose metrics name two models tells nothing about a span that names none.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +12,8 @@ const REPLICAS_MAX: usize = 50_000;
 /// Known models.
 pub(super) struct Models {
     by_service: BTreeMap<String, String>,
-    by_replica: HashMap<(String, String), String>,
+    /// By service and instance; `None` for a replica of several models.
+    by_replica: HashMap<(String, String), Option<String>>,
 }
 
 /// A model, and whether it had to be inferred.
@@ -44,11 +47,11 @@ impl Models {
     pub(super) fn learn(&mut self, resource: &Resource<'_>, model: &str) {
         let Some(key) = key(resource) else { return };
         if let Some(known) = self.by_replica.get_mut(&key) {
-            if known != model {
-                model.clone_into(known);
+            if known.as_deref() != Some(model) {
+                *known = None;
             }
         } else if self.by_replica.len() < REPLICAS_MAX {
-            self.by_replica.insert(key, model.to_owned());
+            self.by_replica.insert(key, Some(model.to_owned()));
         }
     }
 
@@ -59,7 +62,7 @@ impl Models {
             return Model::Named(name);
         }
         let configured = resource.service().and_then(|service| self.by_service.get(service));
-        let learned = || key(resource).and_then(|key| self.by_replica.get(&key));
+        let learned = || key(resource).and_then(|key| self.by_replica.get(&key)).and_then(Option::as_ref);
         configured.or_else(learned).map_or(Model::Unknown, |name| Model::Assumed(name))
     }
 }

@@ -21,6 +21,8 @@ pub struct Figures {
     pub input_tokens: Option<i64>,
     /// Prompt tokens from a cache.
     pub cached_input_tokens: Option<i64>,
+    /// Prompt tokens put into a cache.
+    pub cache_write_tokens: Option<i64>,
     /// Generated tokens, reasoning ones included.
     pub output_tokens: Option<i64>,
     /// Reasoning tokens.
@@ -34,6 +36,8 @@ pub struct Figures {
 pub struct Flags(u32);
 
 impl Flags {
+    /// Nothing was found.
+    pub const NONE: Flags = Flags(0);
     /// Figures contradict one another.
     pub const CONTRADICTORY: Flags = Flags(1);
     /// A figure was moved to the nearest one that can be true.
@@ -49,8 +53,17 @@ impl Flags {
     /// No end-to-end latency was sent; it is the span's duration.
     pub const E2E_FROM_SPAN: Flags = Flags(1 << 6);
 
+    /// The emitter's output tokens left out the reasoning ones; they were added.
+    pub const REASONING_ADDED: Flags = Flags(1 << 7);
+    /// The emitter sent no output tokens; they follow from other figures of it.
+    pub const OUTPUT_DERIVED: Flags = Flags(1 << 8);
+    /// The emitter's prefill begins when the call is queued.
+    pub const PREFILL_WITH_QUEUE: Flags = Flags(1 << 9);
+    /// The call was read from a line of a log.
+    pub const FROM_LOG: Flags = Flags(1 << 10);
+
     /// Flags by name.
-    pub const NAMES: [(&'static str, Flags); 7] = [
+    pub const NAMES: [(&'static str, Flags); 11] = [
         ("contradictory", Self::CONTRADICTORY),
         ("clamped", Self::CLAMPED),
         ("invalid", Self::INVALID),
@@ -58,11 +71,22 @@ impl Flags {
         ("total_mismatch", Self::TOTAL_MISMATCH),
         ("assumed_model", Self::ASSUMED_MODEL),
         ("e2e_from_span", Self::E2E_FROM_SPAN),
+        ("reasoning_added", Self::REASONING_ADDED),
+        ("output_derived", Self::OUTPUT_DERIVED),
+        ("prefill_includes_queue", Self::PREFILL_WITH_QUEUE),
+        ("from_log", Self::FROM_LOG),
     ];
 
     /// Raises a flag.
     pub fn raise(&mut self, flag: Flags) {
         self.0 |= flag.0;
+    }
+
+    /// Raises a flag where that holds.
+    pub fn raise_if(&mut self, holds: bool, flag: Flags) {
+        if holds {
+            self.raise(flag);
+        }
     }
 
     /// The flags raised, comma separated.
@@ -97,6 +121,7 @@ pub fn mend(figures: &mut Figures) -> Flags {
     for tokens in [
         &mut figures.input_tokens,
         &mut figures.cached_input_tokens,
+        &mut figures.cache_write_tokens,
         &mut figures.output_tokens,
         &mut figures.reasoning_tokens,
         &mut figures.total_tokens,
@@ -142,18 +167,24 @@ fn clamp(part: &mut Option<f64>, whole: Option<f64>, flags: &mut Flags) {
     }
 }
 
-/// Decides whether the emitter's input includes cached tokens by what adds up, never by which is larger.
+/// Decides what the emitter's input and output include by what adds up, never by which is larger.
 fn mend_tokens(figures: &mut Figures, flags: &mut Flags) {
-    let cached = figures.cached_input_tokens.unwrap_or_default();
     if let (Some(input), Some(output), Some(total)) =
         (figures.input_tokens, figures.output_tokens, figures.total_tokens)
-        && total != input + output
     {
-        if cached > 0 && total == input + output + cached {
-            figures.input_tokens = Some(input + cached);
-            flags.raise(Flags::CACHED_ADDED);
-        } else {
-            flags.raise(Flags::TOTAL_MISMATCH);
+        let read = figures.cached_input_tokens.unwrap_or_default();
+        let written = figures.cache_write_tokens.unwrap_or_default();
+        let reasoning = figures.reasoning_tokens.unwrap_or_default();
+        let left_out =
+            [0, read, written, read + written].into_iter().flat_map(|cached| [(cached, 0), (cached, reasoning)]);
+        match left_out.into_iter().find(|(cached, reasoned)| input + cached + output + reasoned == total) {
+            Some((cached, reasoned)) => {
+                figures.input_tokens = Some(input + cached);
+                figures.output_tokens = Some(output + reasoned);
+                flags.raise_if(cached > 0, Flags::CACHED_ADDED);
+                flags.raise_if(reasoned > 0, Flags::REASONING_ADDED);
+            }
+            None => flags.raise(Flags::TOTAL_MISMATCH),
         }
     }
     for (part, whole) in [

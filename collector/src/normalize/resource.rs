@@ -30,6 +30,14 @@ const KEYS: [&[&str]; COUNT] = [
     &[names::SERVICE_VERSION],
     &[names::SERVICE_INSTANCE_ID, "k8s.pod.uid", "k8s.pod.name", "container.id"],
 ];
+/// Where `region` stands among the dimensions.
+pub(super) const REGION: usize = 0;
+/// Where `zone` stands.
+pub(super) const ZONE: usize = 1;
+/// Where `host_id` stands.
+pub(super) const HOST_ID: usize = 6;
+/// Where `host_type` stands.
+pub(super) const HOST_TYPE: usize = 7;
 const SERVICE: usize = 8;
 const INSTANCE: usize = 10;
 
@@ -85,7 +93,7 @@ impl<'a> Resource<'a> {
                 dropped = count as u32;
             }
         }
-        let dimensions = KEYS.map(|keys| keys.iter().find_map(|key| text(&attributes, key)));
+        let dimensions = KEYS.map(|keys| keys.iter().find_map(|key| named_text(&attributes, key)));
         Ok(Self { attributes, schema_url: group.schema_url, dropped, dimensions, stored: OnceCell::new() })
     }
 
@@ -141,6 +149,7 @@ impl<'a> Resource<'a> {
     }
 }
 
-fn text<'a>(attributes: &[Attribute<'a>], key: &str) -> Option<&'a str> {
+/// The text of the attribute of that key, the last one if it comes twice.
+pub(super) fn named_text<'a>(attributes: &[Attribute<'a>], key: &str) -> Option<&'a str> {
     attributes.iter().rfind(|attribute| attribute.key == key).and_then(|found| found.value.text())
 }

@@ -4,7 +4,8 @@ use telemetry::names;
 
 use super::resource::Stored;
 use super::row::{Hex, micros, origin};
-use super::{Normalizer, Place, request, window};
+use super::seen::Seen;
+use super::{Normalizer, Place, window};
 use crate::batch::rows::columns;
 use crate::batch::tables::Tables;
 use crate::decode::view::{Attribute, Item, Span};
@@ -45,7 +46,7 @@ impl Normalizer {
         if span.name == names::SPAN_TOKEN {
             return self.token(place, &span, attributes, tables);
         }
-        let seen = request::Seen::new(&self.aliases, &span, attributes);
+        let seen = Seen::new(&self.aliases, &span, attributes);
         self.span_row(place, &span, attributes, seen.tenant(), tables)?;
         if span.has_events {
             self.token_events(place, &span, tables)?;

@@ -9,7 +9,7 @@ use arrow::datatypes::DataType;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue};
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
 use opentelemetry_proto::tonic::metrics::v1::{
@@ -23,6 +23,9 @@ use prost::Message;
 use super::{Body, Normalizer, Settings};
 use crate::batch::tables::{Buffer, Tables};
 use crate::signal::Signal;
+
+mod devices;
+mod dialects;
 
 const NOW_US: i64 = 1_790_000_000_000_000;
 const START_NS: u64 = 1_789_999_990_000_000_000;
@@ -113,140 +116,6 @@ const SERVER: i32 = 2;
 const CLIENT: i32 = 3;
 const INTERNAL: i32 = 1;
 
-/// Our node measures at the server, our gateway in the gateway, and every figure has a column.
-#[test]
-fn our_own_spans() {
-    let attributes = vec![
-        text("gen_ai.request.model", "llama"),
-        text("tokenwatt.tenant", "acme"),
-        int("tokenwatt.device_us.prefill", 300),
-        int("tokenwatt.device_us.decode", 700),
-        double("tokenwatt.token_sampling", 0.5),
-        double("gen_ai.latency.time_to_first_token", 0.25),
-        int("gen_ai.usage.output_tokens", 8),
-        attribute("gen_ai.request.stream", Value::BoolValue(true)),
-        attribute(
-            "gen_ai.response.finish_reasons",
-            Value::ArrayValue(ArrayValue { values: vec![AnyValue { value: Some(Value::StringValue("stop".into())) }] }),
-        ),
-    ];
-    check(
-        span("llm_request", SERVER, attributes.clone()),
-        &[
-            ("measured_at", "server"),
-            ("model", "llama"),
-            ("tenant", "acme"),
-            ("device_us_prefill", "300"),
-            ("device_us_decode", "700"),
-            ("token_sampling", "0.5"),
-            ("ttft_s", "0.25"),
-            ("e2e_s", "2.0"),
-            ("tpot_s", "0.25"),
-            ("finish_reason", "stop"),
-            ("stream", "true"),
-            ("status", "ok"),
-            ("quality", "e2e_from_span"),
-            ("ttft_definition", "first_content_token"),
-        ],
-    );
-    check(span("llm_request", CLIENT, attributes), &[("measured_at", "gateway")]);
-}
-
-/// Both generations of the GenAI conventions end in the same columns.
-#[test]
-fn genai_conventions() {
-    check(
-        span(
-            "chat gpt-4o",
-            CLIENT,
-            vec![
-                text("gen_ai.operation.name", "chat"),
-                text("gen_ai.provider.name", "openai"),
-                text("gen_ai.request.model", "gpt-4o"),
-                int("gen_ai.usage.input_tokens", 100),
-                int("gen_ai.usage.cache_read.input_tokens", 60),
-                double("gen_ai.response.time_to_first_chunk", 0.4),
-            ],
-        ),
-        &[
-            ("measured_at", "client"),
-            ("operation", "chat"),
-            ("input_tokens", "100"),
-            ("cached_input_tokens", "60"),
-            ("ttft_s", "0.4"),
-            ("ttft_definition", "first_chunk"),
-            ("attributes.gen_ai.provider.name", "openai"),
-        ],
-    );
-    check(
-        span(
-            "openai.chat",
-            CLIENT,
-            vec![
-                text("gen_ai.system", "openai"),
-                text("gen_ai.response.model", "gpt-4o-mini"),
-                text("gen_ai.usage.prompt_tokens", "22118"),
-                int("gen_ai.usage.completion_tokens", 7),
-            ],
-        ),
-        &[("model", "gpt-4o-mini"), ("input_tokens", "22118"), ("output_tokens", "7")],
-    );
-}
-
-/// Emitters that follow no convention end in the same columns, in seconds.
-#[test]
-fn other_emitters() {
-    check(
-        span(
-            "decode Req 1a2b",
-            INTERNAL,
-            vec![
-                text("rid", "1a2b"),
-                text("module", "sglang::tokenizer"),
-                int("gen_ai.usage.completion_tokens", 3),
-                text("gen_ai.response.finish_reasons", "[\"length\"]"),
-            ],
-        ),
-        &[("engine", "sglang"), ("measured_at", "server"), ("request_id", "1a2b"), ("finish_reason", "length")],
-    );
-    check(
-        span(
-            "generate_stream",
-            INTERNAL,
-            vec![text("total_time", "1.5s"), text("validation_time", "830µs"), text("queue_time", "12.5ms")],
-        ),
-        &[("engine", "tgi"), ("e2e_s", "1.5"), ("queue_s", "0.0125"), ("attributes.validation_time", "830µs")],
-    );
-    check(
-        span(
-            "http-request",
-            SERVER,
-            vec![double("ttft_ms", 250.0), text("decode_worker_id", "7"), int("output_tokens", 5)],
-        ),
-        &[("engine", "dynamo"), ("ttft_s", "0.25"), ("output_tokens", "5")],
-    );
-    check(
-        span(
-            "litellm_request",
-            SERVER,
-            vec![text("gen_ai.request.model", "m"), attribute("llm.is_streaming", Value::BoolValue(true))],
-        ),
-        &[("measured_at", "gateway"), ("stream", "true")],
-    );
-    check(
-        span(
-            "ai.streamText.doStream",
-            INTERNAL,
-            vec![text("ai.model.id", "m"), double("ai.response.msToFirstChunk", 80.0)],
-        ),
-        &[("measured_at", "client"), ("ttft_s", "0.08"), ("model", "m")],
-    );
-    check(
-        span("ChatOpenAI", INTERNAL, vec![text("openinference.span.kind", "LLM"), int("llm.token_count.prompt", 9)]),
-        &[("input_tokens", "9")],
-    );
-}
-
 /// vLLM V0 names its model, V1 does not: then the configuration does, and the row says that the model is assumed.
 #[test]
 fn vllm_spans() {
@@ -257,23 +126,6 @@ fn vllm_spans() {
     assert_eq!((calls[0]["model"].as_str(), calls[0]["quality"].as_str()), ("configured-model", "assumed_model"));
     let calls = read(&mut traces("nobody", v1()).requests);
     assert_eq!(calls[0].get("model"), None, "unknown stays unknown");
-}
-
-/// Of both generations in one span the current name holds, and the other stays an attribute.
-#[test]
-fn a_field_sent_twice_is_counted_once() {
-    check(
-        span(
-            "chat m",
-            CLIENT,
-            vec![
-                text("gen_ai.operation.name", "chat"),
-                int("gen_ai.usage.prompt_tokens", 11),
-                int("gen_ai.usage.input_tokens", 12),
-            ],
-        ),
-        &[("input_tokens", "12"), ("attributes.gen_ai.usage.prompt_tokens", "11")],
-    );
 }
 
 /// Agents, tools, start-up work and retrieval are no calls.
