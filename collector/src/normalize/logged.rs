@@ -37,14 +37,7 @@ impl Normalizer {
         }
     }
 
-    fn logged_call(
-        &self,
-        place: &Place<'_, '_>,
-        logged: &Logged<'_>,
-        line: Line,
-        id: &[u8; 16],
-        tables: &mut Tables,
-    ) {
+    fn logged_call(&self, place: &Place<'_, '_>, logged: &Logged<'_>, line: Line, id: &[u8; 16], tables: &mut Tables) {
         let mut figures = Figures {
             e2e_s: Some(line.seconds),
             input_tokens: Some(line.input_tokens),
