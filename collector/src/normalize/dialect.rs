@@ -234,6 +234,12 @@ impl Aliases {
     }
 }
 
+impl Default for Aliases {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// A dialect's own aliases before those that all share.
 fn ranked(own: &'static [Alias]) -> HashMap<&'static str, Ranked> {
     let mut by_key = HashMap::new();

@@ -7,7 +7,7 @@ use super::quality::{Figures, Flags};
 use crate::decode::view::{Attribute, Span, Value};
 
 /// A span's attributes, sorted by what they mean to its emitter.
-pub struct Seen<'a> {
+pub(super) struct Seen<'a> {
     /// OTLP span kind.
     pub(super) kind: u64,
     /// OTLP status code.
@@ -37,7 +37,7 @@ pub struct Reading<'a> {
 
 impl<'a> Seen<'a> {
     /// Whose span it is, and what every attribute of it means.
-    pub fn new(aliases: &Aliases, span: &Span<'a>, attributes: &[Attribute<'a>]) -> Self {
+    pub(super) fn new(aliases: &Aliases, span: &Span<'a>, attributes: &[Attribute<'a>]) -> Self {
         let (dialect, is_call) = Sight { span, attributes }.judge();
         let aliases = aliases.of(dialect);
         let mut seen = Self {
@@ -62,7 +62,7 @@ impl<'a> Seen<'a> {
     }
 
     /// For whom the call is served.
-    pub fn tenant(&self) -> Option<&'a str> {
+    pub(super) fn tenant(&self) -> Option<&'a str> {
         self.text(Field::Tenant)
     }
 
