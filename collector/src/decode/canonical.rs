@@ -7,10 +7,11 @@ use super::check::DEPTH_MAX;
 use super::schema::{Kind, Message, UNREADABLE};
 use super::wire::{Fields, Malformed, Raw, put_bytes, put_raw};
 
-/// The message in its plain form. Unknown fields are left out; faults of items stay as they are.
+/// The message in its plain form. Unknown fields are left out. What has a fault and is rejected for it stays as it is, byte by
+/// byte: there may be more faults behind the one that was found.
 ///
 /// # Errors
-/// If the bytes are not such a message.
+/// If the bytes are not such a message, down to its items.
 pub fn canonical(message: &'static Message, bytes: &[u8]) -> Result<Vec<u8>, Malformed> {
     let mut out = Vec::with_capacity(bytes.len());
     write(message, bytes, 0, &mut out)?;
@@ -38,9 +39,7 @@ fn write(message: &'static Message, bytes: &[u8], depth: u32, out: &mut Vec<u8>)
         }
         match (field.kind, value) {
             (Kind::Message(nested), Raw::Bytes(bytes)) if field.repeated => {
-                let mut inner = Vec::with_capacity(bytes.len());
-                write(nested, bytes, depth + 1, &mut inner)?;
-                put_bytes(number, &inner, out);
+                put_bytes(number, &part(message, nested, bytes, depth)?, out);
             }
             (Kind::Message(nested), Raw::Bytes(bytes)) => {
                 match joined.iter_mut().find(|(known, ..)| *known == number) {
@@ -56,11 +55,18 @@ fn write(message: &'static Message, bytes: &[u8], depth: u32, out: &mut Vec<u8>)
         }
     }
     for (number, nested, parts) in joined {
-        let mut inner = Vec::with_capacity(parts.len());
-        write(nested, &parts, depth + 1, &mut inner)?;
-        put_bytes(number, &inner, out);
+        put_bytes(number, &part(message, nested, &parts, depth)?, out);
     }
     Ok(())
+}
+
+/// A message within `parent`.
+fn part(parent: &Message, nested: &'static Message, bytes: &[u8], depth: u32) -> Result<Vec<u8>, Malformed> {
+    let mut inner = Vec::with_capacity(bytes.len());
+    match write(nested, bytes, depth + 1, &mut inner) {
+        Err(_) if parent.is_holder() && !nested.is_holder() => Ok(bytes.to_vec()),
+        written => written.map(|()| inner),
+    }
 }
 
 /// The member of the message's oneof that holds, and the place from which on its occurrences count.

@@ -337,9 +337,10 @@ impl Member<'_, '_> {
 
 /// An id of `length` bytes from hex, or from base64 as strict proto3 JSON has it; else the text, which no id is.
 fn id(text: &str, length: usize) -> Vec<u8> {
-    let read = hex::decode(text).ok().filter(|bytes| bytes.len() == length);
+    let plain = hex::decode(text).ok();
+    let read = plain.clone().filter(|bytes| bytes.len() == length);
     let read = read.or_else(|| base64(text).filter(|bytes| bytes.len() == length));
-    read.unwrap_or_else(|| text.as_bytes().to_vec())
+    read.or(plain).unwrap_or_else(|| text.as_bytes().to_vec())
 }
 
 fn base64(text: &str) -> Option<Vec<u8>> {

@@ -115,11 +115,35 @@ impl Message {
         self.fields.iter().find(|field| same_name(field.json, spelled))
     }
 
+    /// Whether it holds groups, scopes or items, and is no part of an item itself.
+    pub fn is_holder(&self) -> bool {
+        HOLDERS.iter().any(|holder| std::ptr::eq(*holder, self))
+    }
+
     /// Whether one of its fields is a member of a oneof.
     pub fn has_choice(&self) -> bool {
         self.fields.iter().any(|field| field.exclusive)
     }
 }
+
+/// Messages that hold groups, scopes or items.
+static HOLDERS: [&Message; 15] = [
+    &TRACES,
+    &RESOURCE_SPANS,
+    &SCOPE_SPANS,
+    &LOGS,
+    &RESOURCE_LOGS,
+    &SCOPE_LOGS,
+    &METRICS,
+    &RESOURCE_METRICS,
+    &SCOPE_METRICS,
+    &METRIC,
+    &GAUGE,
+    &SUM,
+    &HISTOGRAM,
+    &EXPONENTIAL_HISTOGRAM,
+    &SUMMARY,
+];
 
 /// Whether `spelled` is `json` in snake case, or with its first letter in upper case.
 fn same_name(json: &str, spelled: &str) -> bool {

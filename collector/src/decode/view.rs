@@ -301,12 +301,25 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as text, if it is text that is not empty.
+    /// The value as a whole number from 0 to `most`; what is beyond can not be true, and sums of it would overflow.
+    pub fn count(self, most: i64) -> Option<i64> {
+        self.integer().filter(|count| (0..=most).contains(count))
+    }
+
+    /// The value as text for a column, if it is text that is not empty: at most [`TEXT_BYTES_MAX`] of it.
+    #[inline]
     pub fn text(self) -> Option<&'a str> {
         match self {
-            Value::Text(text) if !text.is_empty() => Some(text),
+            Value::Text("") => None,
+            Value::Text(text) if text.len() <= TEXT_BYTES_MAX => Some(text),
+            Value::Text(text) => Some(cut(text)),
             _ => None,
         }
+    }
+
+    /// Whether [`Self::text`] leaves something out.
+    pub fn is_cut(self) -> bool {
+        matches!(self, Value::Text(text) if text.len() > TEXT_BYTES_MAX)
     }
 
     /// The value as true or false, also of text that says so.
@@ -318,6 +331,15 @@ impl<'a> Value<'a> {
             _ => None,
         }
     }
+}
+
+/// Longest text in a column that rows are grouped or found by, such as a model or a host. No name is longer; what is, is kept
+/// whole where a span, a record or a point is kept as it was sent.
+pub const TEXT_BYTES_MAX: usize = 1_024;
+
+/// The first characters of a text, at most [`TEXT_BYTES_MAX`] bytes.
+pub fn cut(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or(text)
 }
 
 /// Numbers that share one length-delimited field.

@@ -37,16 +37,17 @@ impl<'a> Token<'a> {
         let mut token = Self { count: 1, ..Self::default() };
         for attribute in attributes {
             let value = attribute.value;
+            token.more |= !is_taken(attribute);
             match attribute.key {
-                names::TOKEN_INDEX => token.index = value.integer().filter(|index| *index >= 0),
-                names::TOKEN_CHOICE => token.choice = value.integer().unwrap_or_default(),
-                names::TOKEN_COUNT => token.count = value.integer().filter(|count| *count >= 0).unwrap_or(1),
-                names::TOKEN_BATCH => token.batch = value.integer(),
-                names::TOKEN_DEVICE_US => token.device_us = value.integer().filter(|us| *us >= 0),
+                names::TOKEN_INDEX => token.index = value.count(INDEX_MAX),
+                names::TOKEN_CHOICE => token.choice = value.count(COUNT_MAX).unwrap_or_default(),
+                names::TOKEN_COUNT => token.count = value.count(COUNT_MAX).unwrap_or(1),
+                names::TOKEN_BATCH => token.batch = value.count(COUNT_MAX),
+                names::TOKEN_DEVICE_US => token.device_us = value.count(DEVICE_US_MAX),
                 names::TOKEN_STALL => token.stall = value.text(),
                 names::REQUEST_MODEL => token.model = value.text(),
                 names::TENANT => token.tenant = value.text(),
-                _ => token.more = true,
+                _ => {}
             }
         }
         token
@@ -63,9 +64,23 @@ impl<'a> Token<'a> {
     }
 }
 
-/// Whether a token's attribute has a column of its own.
-fn has_column(key: &str) -> bool {
-    names::TOKEN.iter().any(|name| name.name == key) || key == names::REQUEST_MODEL || key == names::TENANT
+/// More tokens than a call can have.
+const INDEX_MAX: i64 = 1_000_000_000;
+/// More choices of a call, tokens of a chunk and sequences of a step than any engine makes.
+const COUNT_MAX: i64 = 1_000_000;
+/// More device time than a token can take, microseconds: a day of it.
+pub(super) const DEVICE_US_MAX: i64 = 86_400_000_000;
+
+/// Whether an attribute goes into a column of its own. One whose value can not be true does not: it stays an attribute.
+fn is_taken(attribute: &Attribute<'_>) -> bool {
+    let most = match attribute.key {
+        names::TOKEN_INDEX => INDEX_MAX,
+        names::TOKEN_CHOICE | names::TOKEN_COUNT | names::TOKEN_BATCH => COUNT_MAX,
+        names::TOKEN_DEVICE_US => DEVICE_US_MAX,
+        names::TOKEN_STALL | names::REQUEST_MODEL | names::TENANT => return true,
+        _ => return false,
+    };
+    attribute.value.count(most).is_some()
 }
 
 impl Normalizer {
@@ -133,7 +148,7 @@ impl Normalizer {
         };
         rows.text_opt(columns.model, model);
         if token.more {
-            attributes.retain(|attribute| !has_column(attribute.key) && !is_empty(attribute.value));
+            attributes.retain(|attribute| !is_taken(attribute) && !is_empty(attribute.value));
             Stored::new(attributes, &self.redaction)?.write(rows, columns.attributes, columns.attributes_typed);
         }
         rows.end();

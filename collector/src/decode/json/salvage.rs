@@ -15,25 +15,6 @@ use super::{Key, Member};
 use crate::decode::schema::{self, Field, Kind, Message};
 use crate::decode::wire::{put_bytes, put_tag, put_varint};
 
-/// Messages that hold groups, scopes or items: in these a fault is kept from spreading.
-static HOLDERS: [&Message; 15] = [
-    &schema::TRACES,
-    &schema::RESOURCE_SPANS,
-    &schema::SCOPE_SPANS,
-    &schema::LOGS,
-    &schema::RESOURCE_LOGS,
-    &schema::SCOPE_LOGS,
-    &schema::METRICS,
-    &schema::RESOURCE_METRICS,
-    &schema::SCOPE_METRICS,
-    &schema::METRIC,
-    &schema::GAUGE,
-    &schema::SUM,
-    &schema::HISTOGRAM,
-    &schema::EXPONENTIAL_HISTOGRAM,
-    &schema::SUMMARY,
-];
-
 /// Reads a whole body as that message.
 pub(super) fn read(
     message: &'static Message,
@@ -46,11 +27,7 @@ pub(super) fn read(
     reader.end()
 }
 
-fn holds(message: &Message) -> bool {
-    HOLDERS.iter().any(|holder| std::ptr::eq(*holder, message))
-}
-
-/// Reads a JSON object as a message of [`HOLDERS`].
+/// Reads a JSON object as a message that holds groups, scopes or items: in these a fault is kept from spreading.
 struct Holder<'o, 'r> {
     message: &'static Message,
     out: &'o mut Vec<u8>,
@@ -97,7 +74,7 @@ impl<'r> Holder<'_, 'r> {
                 let mut reader = serde_json::Deserializer::from_str(value.get());
                 Elements { field, holder: self }.deserialize(&mut reader)
             }
-            Kind::Message(message) if holds(message) => {
+            Kind::Message(message) if message.is_holder() => {
                 let nested = self.nested(message, value)?;
                 put_bytes(field.number, &nested, self.out);
                 Ok(())
@@ -115,7 +92,7 @@ impl<'r> Holder<'_, 'r> {
     /// One group, scope, metric, item or attribute.
     fn element(&mut self, field: &'static Field, value: &RawValue) -> Result<(), Error> {
         let Kind::Message(message) = field.kind else { return Ok(()) };
-        if holds(message) {
+        if message.is_holder() {
             let nested = self.nested(message, value)?;
             put_bytes(field.number, &nested, self.out);
         } else if !self.strictly(value, |out, meter| Member::element(field, out, meter))? {

@@ -165,3 +165,24 @@ fn endless_nesting_costs_its_item() {
     let checked = accept(Signal::Traces, &encode(&schema::TRACES, json.as_bytes()).unwrap()).unwrap();
     assert_eq!((checked.accepted, checked.rejected), (0, 1));
 }
+
+/// Behind the fault for which an item is rejected there may be bytes that are no message at all; the item stays as it is, and what
+/// becomes of the others does not change.
+#[test]
+fn a_rejected_item_is_not_looked_at_further() {
+    let mut rng = StdRng::seed_from_u64(9);
+    let mut bad = Vec::new();
+    put_bytes(15, &[&[0x12, 1], &[0xff][..]].concat(), &mut bad);
+    put_bytes(9, &[0xff, 0xff], &mut bad);
+    let mut scope = Vec::new();
+    put_bytes(2, &bad, &mut scope);
+    put_bytes(2, &span(&mut rng).encode_to_vec(), &mut scope);
+    let (mut group, mut body) = (Vec::new(), Vec::new());
+    put_bytes(2, &scope, &mut group);
+    put_bytes(1, &group, &mut body);
+    let checked = accept(Signal::Traces, &body).unwrap();
+    assert_eq!((checked.accepted, checked.rejected, checked.fault), (1, 1, Some(Fault::Utf8)));
+    let mended = canonical(&schema::TRACES, &body).unwrap();
+    assert_eq!(accept(Signal::Traces, &mended).unwrap(), checked);
+    assert!(mended.windows(bad.len()).any(|window| window == bad));
+}
