@@ -137,3 +137,20 @@ async fn a_counter_and_power_of_one_device_are_not_added_up() {
     world.write(&DEVICES, &rows).await;
     assert_eq!(world.rows("SELECT joules FROM host_energy").await, [[json!(4000.0)]]);
 }
+
+/// Two exporters that meter one device, each with a counter of its own, are not taken for one counter, nor added up.
+#[tokio::test]
+async fn exporters_of_one_device_are_not_added_up() {
+    let world = World::new().await;
+    let row = |second: i64, service: &str, joules: f64| {
+        sample(NOON + second * 1_000_000, "i-1", "board", json!({"energy_j": joules, "service": service}))
+    };
+    let rows = [
+        row(1, "dcgm", 5_000_000.0),
+        row(2, "triton", 100.0),
+        row(41, "dcgm", 5_004_000.0),
+        row(42, "triton", 4_090.0),
+    ];
+    world.write(&DEVICES, &rows).await;
+    assert_eq!(world.rows("SELECT joules, devices FROM host_energy").await, [[json!(4000.0), json!(1)]]);
+}

@@ -1,5 +1,5 @@
 WITH samples AS (
-  SELECT CAST(time AS BIGINT) AS at, region, host_id, host_type, device, kind, boundary, energy_method, confidence, power_w, energy_j,
+  SELECT CAST(time AS BIGINT) AS at, region, host_id, host_type, service, device, kind, boundary, energy_method, confidence, power_w, energy_j,
     lag(CAST(time AS BIGINT)) OVER one AS at_before,
     lag(power_w) OVER one AS power_before,
     lag(energy_j) OVER one AS energy_before,
@@ -7,10 +7,10 @@ WITH samples AS (
     energy_start_time IS NOT DISTINCT FROM lag(energy_start_time) OVER one AS same_counter
   FROM devices
   WHERE host_id IS NOT NULL AND (energy_j IS NOT NULL OR power_w IS NOT NULL)
-  WINDOW one AS (PARTITION BY host_id, kind, device, boundary, energy_j IS NULL ORDER BY time)
+  WINDOW one AS (PARTITION BY host_id, service, kind, device, boundary, energy_j IS NULL ORDER BY time)
 ),
 steps AS (
-  SELECT (at - 1) / 60000000 AS minute, at, at_before, region, host_id, host_type, kind, device, energy_j IS NOT NULL AS is_counter,
+  SELECT (at - 1) / 60000000 AS minute, at, at_before, region, host_id, host_type, service, kind, device, energy_j IS NOT NULL AS is_counter,
     coalesce(boundary, 'unknown') AS boundary, coalesce(confidence, 'measured') AS confidence,
     CASE WHEN energy_j IS NOT NULL THEN coalesce(energy_method, 'energy_counter') ELSE coalesce(energy_method, 'integrated_power') END AS method,
     CASE
@@ -23,11 +23,11 @@ steps AS (
 metered AS (
   SELECT minute, host_id, device, boundary, method, confidence, max(region) AS region, max(host_type) AS host_type,
     min(at_before) AS from_us, max(at) AS to_us, sum(joules) AS joules,
-    -- a device whose counter and power come in samples of their own is counted once, by its counter
-    rank() OVER (PARTITION BY minute, host_id, kind, device, boundary ORDER BY is_counter DESC) AS choice
+    -- a device that several exporters meter, or whose counter and power come in samples of their own, is counted once, by a counter
+    rank() OVER (PARTITION BY minute, host_id, kind, device, boundary ORDER BY is_counter DESC, service) AS choice
   FROM steps
   WHERE joules IS NOT NULL
-  GROUP BY minute, host_id, kind, device, boundary, is_counter, method, confidence
+  GROUP BY minute, host_id, service, kind, device, boundary, is_counter, method, confidence
 ),
 minutes AS (
   SELECT minute, host_id, boundary, max(region) AS region, max(host_type) AS host_type,
