@@ -2,6 +2,7 @@
 //!
 //! A benchmark prints figures; nothing asserts a time.
 
+mod freshness;
 mod ingest;
 
 use clap::Subcommand;
@@ -12,6 +13,8 @@ use service::error::Result;
 pub(crate) enum Bench {
     /// Token spans over OTLP/gRPC until they are committed, against a collector of its own.
     Ingest(ingest::Args),
+    /// Time from a collector to a reader, with many collectors on one slow store, in this process.
+    Freshness(freshness::Args),
 }
 
 /// Runs one benchmark and prints its figures.
@@ -21,5 +24,6 @@ pub(crate) enum Bench {
 pub(crate) async fn run(bench: Bench) -> Result<()> {
     match bench {
         Bench::Ingest(args) => ingest::run(args).await,
+        Bench::Freshness(args) => freshness::run(args).await,
     }
 }

@@ -60,7 +60,7 @@ pub(crate) enum Command {
     /// `up` with a simulated fleet of three regions under load
     Demo(commands::demo::Flags),
     /// Receives OTLP and writes the tables
-    Collector(OtlpPorts),
+    Collector(commands::roles::CollectorFlags),
     /// Answers SQL over HTTP and exports the fleet's metrics
     Query(HttpPort),
     /// The dashboard, asking a query service elsewhere

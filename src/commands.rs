@@ -15,7 +15,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Up(flags) => up::run(&common, &flags).await,
         Command::Demo(flags) => demo::run(&common, &flags).await,
-        Command::Collector(ports) => roles::collector(&common, &ports).await,
+        Command::Collector(flags) => roles::collector(&common, &flags).await,
         Command::Query(port) => roles::query(&common, &port).await,
         Command::Ui(flags) => roles::ui(&common, &flags).await,
         Command::Node(flags) => roles::node(&common, &flags).await,

@@ -21,9 +21,11 @@ pub(crate) struct Config {
     pub(crate) log: String,
     /// Allow listening beyond this machine although nobody has to prove who they are. Default false.
     pub(crate) open: bool,
-    /// Merge small files of the lake in the background. By default `up` and `demo` do, and the `collector` role does not: one
-    /// process per lake is enough.
+    /// Offer this process for maintenance of the lake: merging small files, retention, deleting what nobody needs. By default
+    /// `up` and `demo` do, and the `collector` role does not. Of all that do, the holder of a lease works.
     pub(crate) maintain: Option<bool>,
+    /// How maintenance is done.
+    pub(crate) maintenance: lake::maintain::Settings,
     /// The collector.
     pub(crate) collector: collector::Config,
     /// The query service.
@@ -63,6 +65,7 @@ impl Default for Config {
             log: "info".to_owned(),
             open: false,
             maintain: None,
+            maintenance: lake::maintain::Settings::default(),
             collector: collector::Config::default(),
             query: query::Config::default(),
             ui: Ui::default(),
@@ -89,6 +92,7 @@ impl Settings for Config {
         }
         self.loopback("ui.http_addr", self.ui.http_addr.ip(), faults);
         self.loopback("node.http_addr", self.node.http_addr.ip(), faults);
+        self.maintenance.validate(faults);
         self.collector.validate(faults);
         self.query.validate(faults);
         self.node.validate(faults);

@@ -38,7 +38,7 @@ impl Site {
         let (listener, addr) = listen(config.ui.http_addr).await?;
         let lake = open(config, deps).await?;
         if config.maintain.unwrap_or(true) {
-            lake.compact_in_background(deps);
+            lake.maintain_in_background(config.maintenance.clone(), deps);
         }
         let collector = collector::build(config.collector(), lake.clone(), deps.clone()).await?;
         let query = query::build(config.query.clone(), lake, deps.clone()).await?;

@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 
 use crate::otlp::CALL_TOKENS;
 use crate::sender::Sender;
-use crate::world::{Server, World, client};
+use crate::world::{FREE_PORTS, PATIENCE, Server, World, client, tokenwatt};
 
 const BUCKET: &str = "fleet";
 const ACCESS_KEY: &str = "TESTKEY";
@@ -87,6 +87,51 @@ async fn the_lake_lives_on_s3_with_signatures() {
     });
     read.await.expect("Polars agrees");
     load.abort();
+}
+
+/// Two collectors on one bucket: the one that holds the lease commits for both; when it is killed the other goes on by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn collectors_of_a_bucket_commit_together_and_outlive_the_one_that_does() {
+    let world = World::new();
+    let address = serve(&world.path().join("s3")).await;
+    let environment = environment(address, SECRET_KEY);
+    let first = up(&world, &environment);
+    let lease = world.path().join("s3").join(BUCKET).join("prod/_tokenwatt/lease/committer.json");
+    until(|| std::fs::read_to_string(&lease).is_ok_and(|note| note.contains(first.otlp_grpc()))).await;
+
+    let mut command = tokenwatt(&["collector", "--data", &format!("s3://{BUCKET}/prod")]);
+    command.arg("--state").arg(world.path().join("second")).args(&FREE_PORTS[..4]).current_dir(world.path());
+    let second = Server::start(command.envs(environment.iter().map(|(name, value)| (*name, value.as_str()))));
+    let (mut left, mut right) = (Sender::new(1), Sender::new(2));
+    let metrics = async || {
+        let answer = second.client().get(format!("{}/metrics", second.otlp_http())).send().await.expect("metrics");
+        answer.text().await.expect("text")
+    };
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while metrics().await.contains("tokenwatt_collector_entries_sent_total 0") {
+        assert!(std::time::Instant::now() < deadline, "the second never hands an entry to the first");
+        right.send(second.otlp_grpc(), 5).await.expect("send");
+        left.send(first.otlp_grpc(), 5).await.expect("send");
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
+    first.kill();
+    right.send(second.otlp_grpc(), 20).await.expect("the second goes on");
+
+    let first = up(&world, &environment);
+    first.until_taking().await;
+    left.send(first.otlp_grpc(), 5).await.expect("send");
+    let tokens = (left.acknowledged() + right.acknowledged()) as i64 * CALL_TOKENS as i64;
+    first.until_at_least("SELECT count(*) FROM tokens", tokens).await;
+    let counts = "SELECT count(*), count(DISTINCT trace_id || request_span_id || '-' || index) FROM tokens";
+    assert_eq!(first.numbers(counts).await, [tokens; 2]);
+}
+
+async fn until(condition: impl Fn() -> bool) {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(std::time::Instant::now() < deadline, "it never came true");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
 }
 
 /// The endpoint does check: with another secret nothing starts, and the message says why.

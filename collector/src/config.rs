@@ -48,6 +48,19 @@ pub struct Config {
     pub redact: Vec<String>,
     /// Model of a service whose spans do not name one: service name to model.
     pub models: BTreeMap<String, String>,
+    /// Commit together with the other collectors of the lake, through the one that holds the lease. By default so if the lake
+    /// lies in a bucket; in a directory every process commits for itself.
+    pub share_commits: Option<bool>,
+    /// Shortest time between two versions of a table by the collector that commits for all. Default 1s.
+    #[serde(with = "service::config::duration")]
+    pub commit_every: Duration,
+    /// URL at which other collectors reach this one's OTLP/gRPC port, such as http://10.0.3.7:4317. By default where it listens;
+    /// a collector that listens everywhere and does not say never commits for others.
+    pub advertise: Option<String>,
+    /// What collectors of one lake show each other; at least 16 characters. Never printed. Needed to commit together where
+    /// writers have to identify themselves.
+    #[serde(serialize_with = "hidden")]
+    pub commit_token: Option<String>,
     /// Who may send. Empty: anybody who reaches the ports.
     pub writers: Vec<Writer>,
 }
@@ -68,9 +81,17 @@ impl Default for Config {
             keep_content: false,
             redact: Vec::new(),
             models: BTreeMap::new(),
+            share_commits: None,
+            commit_every: Duration::from_secs(1),
+            advertise: None,
+            commit_token: None,
             writers: Vec::new(),
         }
     }
+}
+
+fn hidden<S: serde::Serializer>(token: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    token.as_ref().map(|_| "***").serialize(serializer)
 }
 
 /// Largest body that any settings allow, inflated or not; what the journal holds is never larger.
@@ -79,6 +100,19 @@ pub(crate) const BODY_MAX: u64 = 256 << 20;
 const TOKEN_MIN: usize = 16;
 
 impl Config {
+    /// Whether entries go through the collector that holds the lease; `in_bucket` says where the lake lies.
+    pub(crate) fn shares_commits(&self, in_bucket: bool) -> bool {
+        // Without a token anybody who may send could say which files a table is made of.
+        let safe = self.writers.is_empty() || self.commit_token.is_some();
+        self.share_commits.unwrap_or(in_bucket) && safe
+    }
+
+    /// Where others reach the port that is bound to `bound`, if that can be known.
+    pub(crate) fn advertised(&self, bound: SocketAddr) -> Option<String> {
+        let listening = || (!bound.ip().is_unspecified()).then(|| format!("http://{bound}"));
+        self.advertise.clone().or_else(listening)
+    }
+
     /// Adds one line for every rule broken.
     pub fn validate(&self, faults: &mut Vec<String>) {
         if !(1 << 10..=BODY_MAX).contains(&self.body_max) {
@@ -94,6 +128,7 @@ impl Config {
             ("flush_after", self.flush_after),
             ("bulk_flush_after", self.bulk_flush_after),
             ("sample_every", self.sample_every),
+            ("commit_every", self.commit_every),
         ] {
             if value < Duration::from_millis(10) || value > Duration::from_secs(3_600) {
                 faults.push(format!("`collector.{key}` must lie between 10ms and 1h"));
@@ -101,6 +136,12 @@ impl Config {
         }
         if !(Duration::from_secs(1)..=Duration::from_secs(86_400)).contains(&self.connection_age) {
             faults.push("`collector.connection_age` must lie between 1s and 24h".to_owned());
+        }
+        if self.commit_token.as_ref().is_some_and(|token| token.len() < TOKEN_MIN) {
+            faults.push(format!("`collector.commit_token` is shorter than {TOKEN_MIN} characters"));
+        }
+        if self.advertise.as_ref().is_some_and(|url| !url.starts_with("http://")) {
+            faults.push("`collector.advertise` must be a URL such as http://10.0.3.7:4317".to_owned());
         }
         for writer in self.writers.iter().filter(|writer| writer.token.len() < TOKEN_MIN) {
             faults.push(format!("the token of writer `{}` is shorter than {TOKEN_MIN} characters", writer.name));

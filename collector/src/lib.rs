@@ -22,6 +22,7 @@ pub mod normalize;
 pub mod receive;
 pub mod signal;
 
+mod commit;
 mod counters;
 mod flush;
 mod progress;

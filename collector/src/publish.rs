@@ -14,6 +14,7 @@ use service::error::{Error, Kind, Result, chain};
 use service::health::Component;
 
 use crate::batch::tables::Closed;
+use crate::commit::Commits;
 use crate::counters::Counters;
 use crate::journal::Journal;
 use crate::progress::Progress;
@@ -29,6 +30,8 @@ const PATIENCE: u32 = 5;
 pub(crate) struct Shore {
     /// Where rows go.
     pub(crate) lake: Lake,
+    /// How their files become part of a table.
+    pub(crate) commits: Arc<Commits>,
     /// The journal, cut as rows are committed.
     pub(crate) journal: Arc<Mutex<Journal>>,
     /// Its id.
@@ -62,7 +65,7 @@ async fn publish(closed: &Closed, shore: &Shore) -> Result<()> {
     let adds = write(closed, shore).await?;
     let entry =
         Entry { journal: shore.journal_id.clone(), table: closed.table.name, from: closed.from, to: closed.to, adds };
-    let outcome = retry(shore, || shore.lake.commit(entry.clone())).await?;
+    let outcome = retry(shore, || shore.commits.commit(entry.clone())).await?;
     match outcome {
         Outcome::Committed { .. } => Ok(()),
         // An earlier try whose answer was lost did it.

@@ -8,6 +8,7 @@
 
 pub mod admit;
 pub mod answer;
+pub(crate) mod commit;
 pub mod serve;
 
 mod grpc;

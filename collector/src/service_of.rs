@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 
 use crate::batch::tables::{Closed, FILLED, Tables};
 use crate::batch::{Frame, Gather, Limits};
+use crate::commit::Commits;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::journal::{self, Append, Digests, Journal};
@@ -25,6 +26,7 @@ use crate::normalize::{Normalizer, Settings};
 use crate::progress::Progress;
 use crate::publish::{self, Shore};
 use crate::receive::admit::Budget;
+use crate::receive::commit::Desk;
 use crate::receive::{self, Intake, Parts, serve};
 use crate::sample::{self, Sampled};
 use crate::{flush, replay};
@@ -82,8 +84,10 @@ pub async fn build(config: Config, lake: Lake, deps: Deps) -> Result<Built> {
         Arc::clone(&progress),
         counters.clone(),
     );
+    let commits = Arc::new(commits(&config, &lake, grpc.1, &deps));
     let shore = Shore {
         lake,
+        commits,
         journal: Arc::new(Mutex::new(journal)),
         journal_id,
         progress,
@@ -93,6 +97,19 @@ pub async fn build(config: Config, lake: Lake, deps: Deps) -> Result<Built> {
     };
     let hold = deps.shutdown.hold(Stage::Ingest, "collector");
     Ok(Built { config, deps, grpc, http, digests, after, gather, shore, started_us, hold })
+}
+
+/// How entries are committed: straight, or together with the other collectors of the lake.
+fn commits(config: &Config, lake: &Lake, grpc: SocketAddr, deps: &Deps) -> Commits {
+    let clock = Arc::clone(&deps.clock);
+    if !config.shares_commits(lake.url().scheme() != "file") {
+        return Commits::straight(lake.clone(), clock);
+    }
+    let address = config.advertised(grpc);
+    let wanted = address.is_some();
+    let keeper = lake.keep_lease("committer", address, wanted, deps);
+    let (every, token) = (config.commit_every, config.commit_token.clone());
+    Commits::shared(lake.clone(), keeper, every, token, clock, &deps.metrics)
 }
 
 async fn bind(addr: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
@@ -163,7 +180,8 @@ impl Built {
             clock: Arc::clone(&self.deps.clock),
         };
         let sampling = sample::run(sampled, self.config.sample_every, appends, stop.clone());
-        let router = receive::router(&intake).merge(self.deps.ops_router());
+        let desk = Desk { commits: Arc::clone(&self.shore.commits), token: self.config.commit_token.clone() };
+        let router = receive::router(&intake).merge(receive::commit::router(desk)).merge(self.deps.ops_router());
         drop(intake);
         let served = serve_both(self.grpc.0, self.http.0, router, self.config.connection_age, stop.clone());
         let health = self.deps.health.component("collector");

@@ -4,9 +4,12 @@
 //! Whoever finds the table free commits for all who wait; the others find their answer when they wake. An entry is applied only
 //! if the table's mark of its journal equals `from`, and moves the mark to `to` in the same commit. So an answer that got lost,
 //! a replay after a crash and a second process committing the same frames all end alike: applied once.
+//!
+//! A process that commits for a fleet does so at a pace: entries of all collectors that come in between share one version.
 
 mod counters;
 mod plan;
+pub mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,8 +66,26 @@ pub(crate) struct Change {
     pub(crate) entry: Entry,
     /// Paths relative to the lake. If one of them is no longer in the table, nothing is applied.
     pub(crate) removes: Vec<String>,
-    /// Whether readers see other rows afterwards. If not, the entry's journal and frames mean nothing and move nothing.
-    pub(crate) data_change: bool,
+    /// What the change does to rows.
+    pub(crate) effect: Effect,
+}
+
+/// What a change does to the rows of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Adds a journal's next rows, and may take out others; fenced by the journal's mark, which it moves.
+    Advance,
+    /// None: other files with the same rows. The files it replaces are its fence; its journal and frames mean nothing.
+    Rearrange,
+    /// Takes out rows, or whole files. The files it removes are its fence; its journal and frames mean nothing.
+    Drop,
+}
+
+impl Effect {
+    /// Whether readers see other rows afterwards.
+    pub(crate) fn changes_data(self) -> bool {
+        self != Effect::Rearrange
+    }
 }
 
 /// The committer of one table.
@@ -72,6 +93,8 @@ pub(crate) struct Committer {
     head: Arc<Head>,
     clock: SharedClock,
     waiting: Mutex<Vec<Waiting>>,
+    /// When the last commit at a pace began, on the clock's monotonic scale.
+    turn: tokio::sync::Mutex<Option<Duration>>,
     counters: Counters,
 }
 
@@ -83,7 +106,13 @@ struct Waiting {
 impl Committer {
     pub(crate) fn new(head: Arc<Head>, deps: &Deps) -> Committer {
         let counters = Counters::new(head.table, &deps.metrics);
-        Committer { head, clock: Arc::clone(&deps.clock), waiting: Mutex::default(), counters }
+        Committer {
+            head,
+            clock: Arc::clone(&deps.clock),
+            waiting: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+            counters,
+        }
     }
 
     /// Commits a change, together with those that wait for the same table.
@@ -113,6 +142,46 @@ impl Committer {
                 Err(_) => continue,
             }
         }
+    }
+
+    /// Like [`Committer::submit`], but no sooner than `every` after the last commit of this kind began: what others submit
+    /// meanwhile goes into the same version. The first after a pause does not wait.
+    ///
+    /// # Errors
+    /// As [`Committer::submit`].
+    ///
+    /// # Cancel safety
+    /// As [`Committer::submit`].
+    pub(crate) async fn submit_at_pace(&self, change: Change, every: Duration) -> Result<Outcome> {
+        let change = Arc::new(change);
+        loop {
+            let mut answer = self.enqueue(&change)?;
+            let outcome = loop {
+                tokio::select! {
+                    // Cancel safe: an answer not taken yet stays in its channel.
+                    biased;
+                    outcome = &mut answer => break outcome,
+                    // Cancel safe: a place in the queue for the turn is given up, no more.
+                    turn = self.turn.lock() => self.take_turn(turn, every).await,
+                }
+            };
+            match outcome {
+                Ok(outcome) => return outcome,
+                // As in `submit`.
+                Err(_) => continue,
+            }
+        }
+    }
+
+    async fn take_turn(&self, mut last: tokio::sync::MutexGuard<'_, Option<Duration>>, every: Duration) {
+        if self.waiting.lock().is_empty() {
+            return;
+        }
+        let due = last.map_or(Duration::ZERO, |last| last + every);
+        tokio::time::sleep(due.saturating_sub(self.clock.monotonic())).await;
+        *last = Some(self.clock.monotonic());
+        let known = self.head.lock().await;
+        self.commit_waiting(known).await;
     }
 
     fn enqueue(&self, change: &Arc<Change>) -> Result<oneshot::Receiver<Result<Outcome>>> {
@@ -153,6 +222,10 @@ impl Committer {
 
     async fn commit(&self, known: &mut Known, changes: &[Arc<Change>]) -> Result<Vec<Result<Outcome>>> {
         let mut current = false;
+        if self.head.may_be_behind_the_log(known) {
+            self.head.catch_up(known).await?;
+            current = true;
+        }
         for race in 0..RACES_MAX {
             let stamp = Stamp { now_us: self.clock.now_us(), id: Uuid::new_v4().simple().to_string() };
             let Plan { actions, verdicts } = plan(self.head.table, &known.state, changes, &stamp)?;
@@ -168,6 +241,11 @@ impl Committer {
             }
             let version = known.state.version() + 1;
             match self.head.log.write(version, &actions).await? {
+                // Where the log has been cleaned up, a version of long ago can be written once more, and nobody would see it.
+                Written::Ours if self.head.may_be_behind_the_log(known) && self.is_lost(version).await? => {
+                    self.head.catch_up(known).await?;
+                    current = true;
+                }
                 Written::Ours => {
                     self.head.advance(known, version, &actions)?;
                     self.counters.committed(changes.len());
@@ -182,6 +260,11 @@ impl Committer {
             }
         }
         Err(Error::unavailable(format!("commit to table {}: lost {RACES_MAX} races", self.head.table.name)))
+    }
+
+    /// Whether the log has a checkpoint of a version that we have only just written: it went on without us.
+    async fn is_lost(&self, version: i64) -> Result<bool> {
+        Ok(self.head.log.newest_checkpoint().await?.is_some_and(|checkpoint| checkpoint >= version))
     }
 }
 

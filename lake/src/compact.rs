@@ -4,15 +4,17 @@
 //! plan (closed windows, newest first) ─► fetch ─► merge + verify ─► PUT ─► commit: Remove old, Add new, no row changes
 //! ```
 //!
-//! A minute is merged a minute after its end; the minutes of a quarter of an hour once that is over. Each merge is one version
-//! that says `dataChange = false` and leaves every journal's mark alone. It is refused if one of the old files is no longer in
-//! the table; rows that are appended meanwhile are none of its business. A crash leaves a file that no commit names.
+//! A minute is merged a minute after its end; the minutes of a quarter of an hour once that is over, then hours and days. What
+//! comes later joins its window's file. Each merge is one version that says `dataChange = false` and leaves every journal's mark
+//! alone. It is refused if one of the old files is no longer in the table; rows that are appended meanwhile are none of its
+//! business. A crash leaves a file that no commit names.
 //!
-//! The old files stay where they are, for readers of older versions. One merge runs at a time, as long a pause follows it as
-//! it took, and its rows are bounded, so that receiving goes first.
+//! The old files stay where they are for a while, for readers of older versions. One merge runs at a time, on a thread that the
+//! kernel lets run when nothing else wants to; as long a pause follows it as it took; and its memory is bounded.
 
 mod counters;
 mod merge;
+mod minutes;
 mod plan;
 
 use std::collections::{BTreeMap, HashSet};
@@ -23,60 +25,38 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::{ObjectStore, ObjectStoreExt, path::Path};
 use service::clock::SharedClock;
-use service::shutdown::Stage;
 use service::{Deps, Error, Kind, Result, error};
-use telemetry::table::{Role, TABLES, Table};
+use telemetry::table::{Role, Table};
 use uuid::Uuid;
 
+use crate::commit::Effect;
 use crate::lake::Lake;
 use crate::layout;
+use crate::lease::Keeper;
 use crate::snapshot::{File, FileAdd};
 use crate::store::failure;
 use counters::Counters;
+use merge::{Input, Merged, Removed};
 use plan::{Job, plan};
 
-/// How often tables are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Files fetched at once.
 const FETCH_AT_ONCE: usize = 8;
 /// Merges of one table before the next table has its turn.
 const TURN: usize = 4;
+/// Added to the priority number of the thread that merges: it gets about a tenth of a core that others want too.
+const NICE: i32 = 10;
 /// Longest pause after a merge.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Merges that failed and are not tried again by this process; with more, all are tried once more.
 const SHUNNED_MAX: usize = 1_000;
 
-impl Lake {
-    /// Merges small files in the background until shutdown, or until the lake is dropped. One process per lake is enough;
-    /// several at once do each other's work in vain, and no harm.
-    pub fn compact_in_background(&self, deps: &Deps) {
-        let (lake, stop) = (self.downgrade(), deps.shutdown.token(Stage::Accept));
-        let mut compaction = Compaction::new(deps);
-        deps.tasks.spawn("lake.compact", async move {
-            let work = async {
-                loop {
-                    tokio::time::sleep(LOOK_EVERY).await;
-                    let Some(lake) = lake.upgrade() else { return };
-                    for table in TABLES.iter().copied().filter(|table| compacts(table)) {
-                        compaction.turn(&lake, table).await;
-                    }
-                }
-            };
-            // Cancel safe: a merge cut short leaves at most a file that no commit names.
-            tokio::select! {
-                () = work => (),
-                () = stop.cancelled() => (),
-            }
-        });
-    }
-}
-
-/// Tables that grow by small files all the time.
+/// Tables that grow by small files: all that are not computed from others.
 fn compacts(table: &Table) -> bool {
-    matches!(table.role, Role::Live | Role::Bulk)
+    !matches!(table.role, Role::Reference | Role::Rollup)
 }
 
-struct Compaction {
+/// The merges of one process.
+pub(crate) struct Compaction {
     clock: SharedClock,
     counters: Counters,
     /// First file of each merge that failed for a reason that will not go away.
@@ -84,13 +64,20 @@ struct Compaction {
 }
 
 impl Compaction {
-    fn new(deps: &Deps) -> Compaction {
+    pub(crate) fn new(deps: &Deps) -> Compaction {
         let counters = Counters::new(&deps.metrics);
         Compaction { clock: deps.clock.clone(), counters, shunned: HashSet::new() }
     }
 
-    async fn turn(&mut self, lake: &Lake, table: &'static Table) {
+    /// A few merges of a table, if they are due and as long as `keeper` says that they are ours to make.
+    pub(crate) async fn turn(&mut self, lake: &Lake, table: &'static Table, keeper: &Keeper) {
+        if !compacts(table) {
+            return;
+        }
         for _ in 0..TURN {
+            if !keeper.is_mine() {
+                return;
+            }
             match self.step(lake, table, self.clock.now_us()).await {
                 Ok(Some(took)) => tokio::time::sleep(took.min(PAUSE_MAX)).await,
                 Ok(None) => return,
@@ -108,18 +95,19 @@ impl Compaction {
         // Not the readers' view: that would have the log looked at for as long as we run.
         let snapshot = lake.shelf(table.name)?.head.lock().await?.state.snapshot();
         self.counters.files(table, snapshot.files.len());
-        let due = plan(&snapshot.files, now_us).into_iter().find(|job| !self.shunned.contains(key(job)));
+        let due = plan(table, &snapshot.files, now_us).into_iter().find(|job| !self.shunned.contains(key(job)));
         let Some(job) = due else { return Ok(None) };
         drop(snapshot);
         let began = Instant::now();
         let outcome = run(lake, table, &job, now_us).await;
         let took = began.elapsed();
         match outcome {
-            Ok(merged) => {
+            Ok((merged, removed)) => {
                 self.counters.merged(table, &job, took);
+                self.counters.twins(table, &removed);
                 let (files, rows, level) = (job.files.len(), job.rows(), job.level.name());
-                let ms = took.as_secs_f64() * 1_000.0;
-                tracing::debug!(table = table.name, files, rows, level, bytes = merged.size, ms, "merged");
+                let (ms, twins) = (took.as_secs_f64() * 1_000.0, removed.rows);
+                tracing::debug!(table = table.name, files, rows, twins, level, bytes = merged.size, ms, "merged");
                 Ok(Some(took))
             }
             // Somebody else was faster. The next look at the table sees what they made.
@@ -149,35 +137,59 @@ fn key(job: &Job) -> &str {
     job.files.first().map_or("", |file| &file.path)
 }
 
-async fn run(lake: &Lake, table: &'static Table, job: &Job, now_us: i64) -> Result<FileAdd> {
-    let merged = write(lake, table, job, now_us).await?;
+async fn run(lake: &Lake, table: &'static Table, job: &Job, now_us: i64) -> Result<(FileAdd, Removed)> {
+    let (merged, removed) = write(lake, table, job, now_us).await?;
     let removes = job.files.iter().map(|file| file.path.clone()).collect();
-    lake.swap(table, merged.clone(), removes).await?;
-    Ok(merged)
+    let effect = if removed.rows == 0 { Effect::Rearrange } else { Effect::Drop };
+    lake.swap(table, vec![merged.clone()], removes, effect).await?;
+    Ok((merged, removed))
 }
 
 /// Writes the merged file; nobody sees it yet.
-async fn write(lake: &Lake, table: &'static Table, job: &Job, now_us: i64) -> Result<FileAdd> {
-    let paths: Vec<_> = job.files.iter().map(|file| Path::from(file.path.as_str())).collect();
-    let fetches = paths.into_iter().map(|path| fetch(lake.store(), path));
-    let bodies: Vec<_> = stream::iter(fetches).buffered(FETCH_AT_ONCE).try_collect().await?;
+async fn write(lake: &Lake, table: &'static Table, job: &Job, now_us: i64) -> Result<(FileAdd, Removed)> {
+    let order = plan::order_tag(table);
+    let fetches = job.files.iter().map(|file| {
+        let (path, sorted) = (Path::from(file.path.as_str()), plan::is_sorted(file, &order));
+        let body = fetch(lake.store(), path);
+        async move { Ok(Input { body: body.await?, sorted }) }
+    });
+    let fetches: Vec<_> = fetches.collect();
+    let inputs: Vec<_> = stream::iter(fetches).buffered(FETCH_AT_ONCE).try_collect().await?;
     let rows = job.rows();
-    let merged = tokio::task::spawn_blocking(move || merge::merge(table, bodies, rows)).await;
-    let failed = |e| Error::internal(format!("merge files of table {}", table.name)).with_source(e);
-    let merged = merged.map_err(failed)??;
-    let name = format!("compact-{}-{}-{}.parquet", job.level.name(), job.window_us, Uuid::new_v4().simple());
+    let Merged { encoded, removed } = in_background(table, move || merge::merge(table, inputs, rows)).await?;
+    let name = layout::merged_name(job.level.name(), job.window_us, &Uuid::new_v4().simple().to_string());
     let path = layout::data_path(table, &job.date, &name)?;
-    let size = merged.body.len() as u64;
-    lake.put(&Path::from(path.as_str()), merged.body).await?;
-    Ok(File {
+    let size = encoded.body.len() as u64;
+    lake.put(&Path::from(path.as_str()), encoded.body).await?;
+    let merged = File {
         path,
         size,
-        rows: Some(merged.rows),
+        rows: Some(encoded.rows),
         date: job.date.clone(),
         modified_ms: now_us.div_euclid(1_000),
-        stats: merged.stats,
-        tags: tags(table, job),
-    })
+        stats: encoded.stats,
+        tags: tags(order, job, &removed),
+    };
+    Ok((merged, removed))
+}
+
+/// Runs work on a thread of its own, of low priority: receiving goes first.
+async fn in_background<T: Send + 'static>(
+    table: &Table,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let lost = |e: Box<dyn std::error::Error + Send + Sync>| {
+        Error::internal(format!("merge files of table {}", table.name)).with_source(e)
+    };
+    let (done, outcome) = tokio::sync::oneshot::channel();
+    let thread = move || {
+        // Where it is not allowed, the merge only competes with everything else.
+        let _ = rustix::process::nice(NICE);
+        // Nobody waits any more after a shutdown.
+        let _ = done.send(work());
+    };
+    std::thread::Builder::new().name("lake.compact".to_owned()).spawn(thread).map_err(|e| lost(e.into()))?;
+    outcome.await.map_err(|e| lost(e.into()))?
 }
 
 async fn fetch(store: Arc<dyn ObjectStore>, path: Path) -> Result<Bytes> {
@@ -188,12 +200,17 @@ async fn fetch(store: Arc<dyn ObjectStore>, path: Path) -> Result<Bytes> {
     body.map_err(|e| failure(format!("read {path}"), e))
 }
 
-/// What readers may rely on: the order of the rows, and which window they are of.
-fn tags(table: &Table, job: &Job) -> BTreeMap<String, String> {
+/// What readers may rely on: the order of the rows, which window they are of, and which minutes have to be computed anew.
+fn tags(order: String, job: &Job, removed: &Removed) -> BTreeMap<String, String> {
     let window = jiff::Timestamp::from_microsecond(job.window_us).map(|start| ("window", start.to_string()));
-    let known = [("level", job.level.name().to_owned()), ("sort", table.order.join(","))];
-    known.into_iter().chain(window).map(|(key, value)| (key.to_owned(), value)).collect()
+    let late = job.files.iter().filter_map(|file| Some(file.tags.get(minutes::TAG)?.as_str()));
+    let late = minutes::union(late, removed.minutes.iter().copied()).map(|minutes| (minutes::TAG, minutes));
+    let known = [("level", job.level.name().to_owned()), ("sort", order)];
+    let all = known.into_iter().chain(window).chain(late);
+    all.map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
+#[cfg(test)]
+mod crash_tests;
 #[cfg(test)]
 mod tests;

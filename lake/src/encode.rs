@@ -2,6 +2,7 @@
 
 mod bounds;
 mod properties;
+mod stream;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,9 +17,7 @@ use service::{Error, Result};
 use telemetry::table::{PARTITION, Table};
 
 use crate::snapshot::ColumnStats;
-
-/// Rows gathered at once while a file is put in order.
-const PIECE_ROWS: usize = 8 * 1024;
+pub(crate) use stream::Stream;
 
 /// A file's bytes and what is known of its rows.
 pub(crate) struct Encoded {
@@ -42,29 +41,6 @@ pub(crate) fn encode(table: &'static Table, batches: &[RecordBatch]) -> Result<E
     };
     let body = write(table, properties::arrival(table, rows), first.schema(), batches.iter().cloned().map(Ok))?;
     Ok(Encoded { body, rows: rows as u64, stats: bounds::of(table, &batches) })
-}
-
-/// Encodes batches of one schema in another order of their rows, given as (batch, row), for a file that stays.
-///
-/// # Errors
-/// As [`encode`].
-pub(crate) fn encode_in_order(
-    table: &'static Table,
-    batches: &[RecordBatch],
-    order: &[(usize, usize)],
-) -> Result<Encoded> {
-    let batches = batches.iter().map(|batch| conform(table, batch)).collect::<Result<Vec<_>>>()?;
-    let Some(first) = batches.first().filter(|_| !order.is_empty()) else {
-        return Err(Error::invalid(format!("a file of table {} without rows", table.name)));
-    };
-    let sources: Vec<&RecordBatch> = batches.iter().collect();
-    // Gathered piece by piece, so that the rows are not in memory twice.
-    let pieces = order.chunks(PIECE_ROWS).map(|rows| {
-        let gathered = arrow::compute::interleave_record_batch(&sources, rows);
-        gathered.map_err(|e| Error::internal(format!("order rows of table {}", table.name)).with_source(e))
-    });
-    let body = write(table, properties::compacted(table, order.len()), first.schema(), pieces)?;
-    Ok(Encoded { body, rows: order.len() as u64, stats: bounds::of(table, &batches) })
 }
 
 fn write(

@@ -23,6 +23,9 @@ const WANTED_FOR: Duration = Duration::from_secs(60);
 const STEPS_MAX: usize = 12;
 /// Versions read in one round trip.
 const AHEAD_MAX: i64 = 16;
+/// A state that was not compared with the log for so long may be older than what is left of the log: versions that were
+/// cleaned up look as if they had not been written yet. Far shorter than anything is kept.
+const UNSEEN_MAX: Duration = Duration::from_secs(1_800);
 /// Old versions kept for readers that ask for them again.
 const PAST_MAX: usize = 8;
 
@@ -41,6 +44,14 @@ pub(crate) struct Known {
     pub(crate) state: State,
     /// Whether the log has been looked at.
     opened: bool,
+    /// When the state was the newest one, on both scales of the clock: monotonic time, and microseconds since 1970-01-01 UTC.
+    current_at: (Duration, i64),
+}
+
+impl Known {
+    fn new(table: &'static Table) -> Known {
+        Known { state: State::new(table), opened: false, current_at: (Duration::ZERO, 0) }
+    }
 }
 
 struct Seen {
@@ -54,7 +65,7 @@ struct Seen {
 impl Head {
     pub(crate) fn new(table: &'static Table, log: Arc<dyn TableLog>, clock: SharedClock) -> Head {
         let seen = Seen { snapshot: Arc::new(Snapshot::empty(table)), looked_at: None, wanted_at: None };
-        let known = Known { state: State::new(table), opened: false };
+        let known = Known::new(table);
         Head {
             table,
             log,
@@ -147,10 +158,27 @@ impl Head {
         Ok(())
     }
 
+    /// Whether the state is so old that the log may have been cleaned up beyond it. A machine that slept shows on the wall clock
+    /// alone, one whose clock was set on the other.
+    pub(crate) fn may_be_behind_the_log(&self, known: &Known) -> bool {
+        let (at, wall_us) = known.current_at;
+        let passed = self.clock.monotonic().saturating_sub(at);
+        let passed_us = u64::try_from(self.clock.now_us().saturating_sub(wall_us)).unwrap_or(0);
+        passed.max(Duration::from_micros(passed_us)) > UNSEEN_MAX
+    }
+
     async fn read_on(&self, known: &mut Known) -> Result<()> {
-        if !known.opened {
-            return self.reload(known).await;
+        let asked = (self.clock.monotonic(), self.clock.now_us());
+        if known.opened && !self.may_be_behind_the_log(known) {
+            self.step_on(known).await?;
+        } else {
+            self.reload(known).await?;
         }
+        known.current_at = asked;
+        Ok(())
+    }
+
+    async fn step_on(&self, known: &mut Known) -> Result<()> {
         let mut ahead = 1;
         for _ in 0..STEPS_MAX {
             let first = known.state.version() + 1;
@@ -176,6 +204,7 @@ impl Head {
 
     /// Goes on to a version that we have just written.
     pub(crate) fn advance(&self, known: &mut Known, version: i64, actions: &[Action]) -> Result<()> {
+        known.current_at = (self.clock.monotonic(), self.clock.now_us());
         self.step(known, version, actions)?;
         self.publish(known);
         Ok(())
@@ -185,7 +214,7 @@ impl Head {
         let outcome = known.state.apply(version, actions);
         if outcome.is_err() {
             // A half-applied version must not be built upon.
-            *known = Known { state: State::new(self.table), opened: false };
+            *known = Known::new(self.table);
         }
         outcome
     }

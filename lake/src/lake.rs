@@ -13,7 +13,7 @@ use service::{Deps, Error, Result};
 use telemetry::table::{TABLES, Table};
 use url::Url;
 
-use crate::commit::{Change, Committer, Entry, Outcome};
+use crate::commit::{Change, Committer, Effect, Entry, Outcome};
 use crate::encode::encode;
 use crate::head::Head;
 use crate::layout;
@@ -55,7 +55,6 @@ impl Lake {
     pub async fn open(place: &str, deps: &Deps) -> Result<Lake> {
         let lake = Lake::on(Store::open(place, Access::Write).await?, deps, Access::Write);
         lake.check().await?;
-        lake.maintain(deps);
         Ok(lake)
     }
 
@@ -63,6 +62,17 @@ impl Lake {
     async fn check(&self) -> Result<()> {
         let checks = stream::iter(self.shared.tables.values().map(|shelf| check(&shelf.head)));
         checks.buffer_unordered(OPEN_AT_ONCE).try_collect::<()>().await
+    }
+
+    /// Opens a lake for reading and writing on a store of the caller's making, such as one in memory, or one that is slow or
+    /// fails on purpose. Paths are relative to it.
+    ///
+    /// # Errors
+    /// As [`Lake::open`].
+    pub async fn open_on(store: Arc<dyn ObjectStore>, deps: &Deps) -> Result<Lake> {
+        let store = Store::over(store)?.ready(Access::Write).await?;
+        let lake = Lake::on(store, deps, Access::Write);
+        lake.check().await.map(|()| lake)
     }
 
     /// Opens a lake for reading only. Nothing is written, not even a probe.
@@ -155,6 +165,12 @@ impl Lake {
         }
     }
 
+    /// Deletes objects of the lake.
+    pub(crate) async fn delete(&self, paths: Vec<Path>) -> Result<()> {
+        self.writable()?;
+        self.shared.store.delete(paths).await
+    }
+
     /// Makes an entry's files part of its table, once. See [`Outcome`].
     ///
     /// # Errors
@@ -164,7 +180,21 @@ impl Lake {
     /// # Cancel safety
     /// A dropped call may or may not have been applied; it can be sent again.
     pub async fn commit(&self, entry: Entry) -> Result<Outcome> {
-        self.submit(Change { entry, removes: Vec::new(), data_change: true }).await
+        self.submit(Change { entry, removes: Vec::new(), effect: Effect::Advance }).await
+    }
+
+    /// Like [`Lake::commit`], for a process that commits for others: a table gets at most one version in `every`, and all
+    /// entries that come in between share it. The first after a pause does not wait.
+    ///
+    /// # Errors
+    /// As [`Lake::commit`].
+    ///
+    /// # Cancel safety
+    /// As [`Lake::commit`].
+    pub async fn commit_at_pace(&self, entry: Entry, every: Duration) -> Result<Outcome> {
+        self.writable()?;
+        let change = Change { entry, removes: Vec::new(), effect: Effect::Advance };
+        self.shelf(change.entry.table)?.committer.submit_at_pace(change, every).await
     }
 
     /// Like [`Lake::commit`], and takes out other files in the same version. If one of them is already gone, nothing happens.
@@ -175,13 +205,19 @@ impl Lake {
     /// # Cancel safety
     /// As [`Lake::commit`].
     pub async fn replace(&self, entry: Entry, removes: Vec<String>) -> Result<Outcome> {
-        self.submit(Change { entry, removes, data_change: true }).await
+        self.submit(Change { entry, removes, effect: Effect::Advance }).await
     }
 
-    /// Puts a file in the place of others that hold the same rows. `Conflict` if one of them is already gone.
-    pub(crate) async fn swap(&self, table: &'static Table, add: FileAdd, removes: Vec<String>) -> Result<Outcome> {
-        let entry = Entry { journal: String::new(), table: table.name, from: 0, to: 0, adds: vec![add] };
-        self.submit(Change { entry, removes, data_change: false }).await
+    /// Takes files out of a table and puts others, or nothing, in their place. `Conflict` if one of them is already gone.
+    pub(crate) async fn swap(
+        &self,
+        table: &'static Table,
+        adds: Vec<FileAdd>,
+        removes: Vec<String>,
+        effect: Effect,
+    ) -> Result<Outcome> {
+        let entry = Entry { journal: String::new(), table: table.name, from: 0, to: 0, adds };
+        self.submit(Change { entry, removes, effect }).await
     }
 
     async fn submit(&self, change: Change) -> Result<Outcome> {

@@ -34,6 +34,47 @@ pub fn file_name(journal: &str, from: u64, to: u64, unique: &str) -> String {
     format!("{journal}-{from}-{to}-{unique}.parquet")
 }
 
+/// Name of a file that a merge made of others, of one level and window.
+pub(crate) fn merged_name(level: &str, window_us: i64, unique: &str) -> String {
+    format!("{MERGED}{level}-{window_us}-{unique}.parquet")
+}
+
+/// What names of merged files begin with.
+const MERGED: &str = "compact-";
+
+/// Who made a file in a table's folder, by its name.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Maker<'a> {
+    /// A journal, of its frames up to `to`.
+    Journal { journal: &'a str, to: u64 },
+    /// A merge.
+    Merge,
+    /// A writer that had not finished it.
+    Unfinished,
+    /// Somebody else.
+    Stranger,
+}
+
+impl Maker<'_> {
+    /// Reads a name made by [`file_name`] or [`merged_name`].
+    pub(crate) fn of(name: &str) -> Maker<'_> {
+        if name.starts_with('.') {
+            return if name.ends_with(".tmp") { Maker::Unfinished } else { Maker::Stranger };
+        }
+        let Some(stem) = name.strip_suffix(".parquet") else { return Maker::Stranger };
+        if stem.starts_with(MERGED) {
+            return Maker::Merge;
+        }
+        let parts: Vec<_> = stem.rsplitn(4, '-').collect();
+        match parts[..] {
+            [_, to, from, journal] if from.parse::<u64>().is_ok() && !journal.is_empty() => {
+                to.parse().map_or(Maker::Stranger, |to| Maker::Journal { journal, to })
+            }
+            _ => Maker::Stranger,
+        }
+    }
+}
+
 /// The log entry of one version.
 pub(crate) fn commit_path(table: &Table, version: i64) -> Path {
     log_folder(table).join(format!("{version:0VERSION_DIGITS$}.json"))
@@ -83,7 +124,7 @@ fn version(digits: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LogFile, commit_path, data_path, file_name};
+    use super::{LogFile, Maker, commit_path, data_path, file_name, merged_name};
     use telemetry::table::TOKENS;
 
     #[test]
@@ -100,6 +141,20 @@ mod tests {
         }
         for date in ["", "2026-1-1", "2026-13-01", "29-11-2026", "../2026-11"] {
             assert!(data_path(&TOKENS, date, "a.parquet").is_err(), "{date}");
+        }
+    }
+
+    #[test]
+    fn a_name_says_who_made_a_file() {
+        let journal = "0189-ab";
+        let ours = file_name(journal, 3, 9, "ab12");
+        assert_eq!(Maker::of(&ours), Maker::Journal { journal, to: 9 });
+        assert_eq!(Maker::of(&merged_name("2", 1_795_910_400_000_000, "ab")), Maker::Merge);
+        assert_eq!(Maker::of(".j-0-1-x.parquet.5f.tmp"), Maker::Unfinished);
+        for other in
+            ["part-00000-x.snappy.parquet", "j-a-1-x.parquet", "-1-2-x.parquet", "x.parquet", "j-1-2-x.txt", ".x"]
+        {
+            assert_eq!(Maker::of(other), Maker::Stranger, "{other}");
         }
     }
 

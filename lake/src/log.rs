@@ -8,7 +8,9 @@ pub mod schema;
 pub mod state;
 
 mod checkpoint;
-mod stats;
+pub(crate) mod stats;
+
+use std::collections::HashMap;
 
 use async_trait::async_trait;
 use service::Result;
@@ -45,6 +47,20 @@ pub trait TableLog: Send + Sync {
     /// # Errors
     /// `Denied`, `Unavailable`.
     async fn write(&self, version: i64, actions: &[Action]) -> Result<Written>;
+
+    /// Files that were removed and not forgotten yet, by path relative to the lake, with the time in milliseconds since
+    /// 1970-01-01 UTC.
+    ///
+    /// # Errors
+    /// `Corrupt`, `Unavailable`.
+    async fn removed(&self) -> Result<HashMap<String, i64>>;
+
+    /// Deletes entries and checkpoints that no version needs which was the newest one at `since_ms` or later, milliseconds since
+    /// 1970-01-01 UTC by the store's clock; at most `most` objects. Returns how many.
+    ///
+    /// # Errors
+    /// `Denied`, `Unavailable`.
+    async fn clean_up(&self, since_ms: i64, most: usize) -> Result<usize>;
 
     /// The newest checkpoint that the log's note names.
     ///

@@ -1,52 +1,114 @@
-//! Keeping logs short: a checkpoint every so many commits.
+//! Maintenance: what one process of a lake does so that reading stays cheap and the disk does not fill.
 //!
-//! Every writer looks after this, each at a distance of its own, so that the first to find one due spares the others the work.
-//! Checkpoints are written if absent, so two at once do no harm.
+//! ```text
+//! lease ─► checkpoints ─► compaction ─► now and then: retention ─► vacuum
+//! ```
+//!
+//! Any number of processes may offer themselves; the holder of the lease `maintenance` works. Were there two for a moment, the
+//! log decides: of two merges of one file the second is refused, a checkpoint is written if absent, and a file is deleted only
+//! by what the log says of it.
 
+mod counters;
+
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use service::shutdown::Stage;
 use service::{Deps, Result, error};
-use uuid::Uuid;
+use telemetry::table::{self, TABLES, Table};
 
+use crate::compact::Compaction;
 use crate::head::Head;
 use crate::lake::Lake;
+use crate::lease::Keeper;
+use crate::retain::retain;
+use crate::vacuum::{Grace, vacuum};
+use counters::Counters;
 
 /// Commits between two checkpoints. A reader that opens the table reads at most about this many log entries.
 const COMMITS_PER_CHECKPOINT: i64 = 100;
-/// Commits by which one process may be later than another.
-const SPREAD: u64 = 50;
 /// How often tables are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How often retention and vacuum have their turn.
+const SWEEP_EVERY: Duration = Duration::from_secs(600);
+/// How far our clock may be ahead of the store's before the store's is believed. Microseconds.
+const SKEW_US: i64 = 60_000_000;
+/// Longest and shortest grace of replaced files. The log forgets after a day which files it named, so they cannot stay longer.
+const REPLACED: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(24 * 3_600));
+
+/// Settings of maintenance. Plain data; `tokenwatt.toml` holds them under `[maintenance]`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// How long a file stays after it was replaced or dropped, for queries under way, older versions (`VERSION AS OF`) and other
+    /// engines. Default 24h, which is also the most; shorter takes less disk.
+    #[serde(with = "service::config::duration")]
+    pub keep_replaced: Duration,
+    /// How long a file stays that was written and never committed, as a crash leaves it. Default 24h.
+    #[serde(with = "service::config::duration")]
+    pub keep_orphans: Duration,
+    /// Days that a table keeps its rows, where other than its default: table to days.
+    pub retention_days: BTreeMap<String, u32>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { keep_replaced: REPLACED.1, keep_orphans: REPLACED.1, retention_days: BTreeMap::new() }
+    }
+}
+
+impl Settings {
+    /// Adds one line for every rule broken.
+    pub fn validate(&self, faults: &mut Vec<String>) {
+        if !(REPLACED.0..=REPLACED.1).contains(&self.keep_replaced) {
+            faults.push("`maintenance.keep_replaced` must lie between 1m and 24h".to_owned());
+        }
+        if self.keep_orphans < REPLACED.0 {
+            faults.push("`maintenance.keep_orphans` must be at least 1m".to_owned());
+        }
+        for (name, days) in &self.retention_days {
+            if table::by_name(name).is_none() {
+                faults.push(format!("`maintenance.retention_days.{name}`: there is no table `{name}`"));
+            }
+            if *days == 0 {
+                faults.push(format!("`maintenance.retention_days.{name}` must be at least 1"));
+            }
+        }
+    }
+
+    fn retention(&self, table: &Table) -> Option<u32> {
+        self.retention_days.get(table.name).copied().or(table.retention_days)
+    }
+
+    fn grace(&self) -> Grace {
+        let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        Grace { replaced_ms: ms(self.keep_replaced), orphan_ms: ms(self.keep_orphans) }
+    }
+}
 
 impl Lake {
-    /// Looks after the logs in the background until shutdown, or until the lake is dropped.
-    pub(crate) fn maintain(&self, deps: &Deps) {
-        let (lake, stop) = (self.downgrade(), deps.shutdown.token(Stage::Query));
-        let late = i64::try_from(Uuid::new_v4().as_u64_pair().0 % SPREAD).unwrap_or(0);
+    /// Looks after the lake in the background until shutdown, or until the lake is dropped, whenever this process holds the
+    /// lease.
+    pub fn maintain_in_background(&self, settings: Settings, deps: &Deps) {
+        let keeper = self.keep_lease("maintenance", None, true, deps);
+        let (lake, stop) = (self.downgrade(), deps.shutdown.token(Stage::Accept));
+        let mut maintenance = Maintenance::new(settings, keeper, deps);
         deps.tasks.spawn("lake.maintain", async move {
             let work = async {
                 loop {
                     tokio::time::sleep(LOOK_EVERY).await;
                     let Some(lake) = lake.upgrade() else { return };
-                    lake.checkpoint_where_due(COMMITS_PER_CHECKPOINT + late).await;
+                    maintenance.round(&lake).await;
                 }
             };
-            // Cancel safe: a checkpoint cut short is whole or not there.
+            // Cancel safe: a checkpoint is whole or not there, a merge cut short leaves a file that no commit names, and what was
+            // not deleted is deleted the next time.
             tokio::select! {
                 () = work => (),
                 () = stop.cancelled() => (),
             }
         });
-    }
-
-    async fn checkpoint_where_due(&self, distance: i64) {
-        for head in self.heads() {
-            if let Err(failed) = checkpoint_if_due(head, distance).await {
-                let (table, error) = (head.table.name, error::chain(&failed));
-                tracing::warn!(table, error, "no checkpoint was written; the log only grows longer");
-            }
-        }
     }
 
     /// Writes a checkpoint of a table's newest version now.
@@ -60,7 +122,71 @@ impl Lake {
     }
 }
 
-async fn checkpoint_if_due(head: &Head, distance: i64) -> Result<()> {
+struct Maintenance {
+    settings: Settings,
+    keeper: Keeper,
+    deps: Deps,
+    compaction: Compaction,
+    counters: Counters,
+    /// When the last sweep began, on the clock's monotonic scale.
+    swept_at: Option<Duration>,
+}
+
+impl Maintenance {
+    fn new(settings: Settings, keeper: Keeper, deps: &Deps) -> Maintenance {
+        let (compaction, counters) = (Compaction::new(deps), Counters::new(&deps.metrics));
+        Maintenance { settings, keeper, deps: deps.clone(), compaction, counters, swept_at: None }
+    }
+
+    /// One look at all tables.
+    async fn round(&mut self, lake: &Lake) {
+        for table in TABLES.iter().copied() {
+            if !self.keeper.is_mine() {
+                return;
+            }
+            if let Err(failed) = checkpoint_if_due(lake, table, COMMITS_PER_CHECKPOINT).await {
+                let (table, error) = (table.name, error::chain(&failed));
+                tracing::warn!(table, error, "no checkpoint was written; the log only grows longer");
+            }
+            self.compaction.turn(lake, table, &self.keeper).await;
+        }
+        let now = self.deps.clock.monotonic();
+        if self.swept_at.is_none_or(|at| now.saturating_sub(at) >= SWEEP_EVERY) && self.sweep_all(lake).await {
+            self.swept_at = Some(now);
+        }
+    }
+
+    /// Retention and vacuum of all tables; false if it is not known what time it is.
+    async fn sweep_all(&self, lake: &Lake) -> bool {
+        let Some(now_us) = self.now_us() else { return false };
+        for table in TABLES.iter().copied().filter(|_| self.keeper.is_mine()) {
+            if let Err(failed) = self.sweep(lake, table, now_us).await {
+                let (table, error) = (table.name, error::chain(&failed));
+                tracing::warn!(table, error, "old files were not deleted; the next sweep tries again");
+            }
+        }
+        true
+    }
+
+    async fn sweep(&self, lake: &Lake, table: &'static Table, now_us: i64) -> Result<()> {
+        if let Some(days) = self.settings.retention(table) {
+            let dropped = retain(lake, table, days, now_us).await?;
+            self.counters.dropped(table, dropped);
+        }
+        let swept = vacuum(lake, table, self.settings.grace(), now_us.div_euclid(1_000)).await?;
+        self.counters.swept(table, &swept);
+        Ok(())
+    }
+
+    /// Our clock, unless it is ahead of the store's: a machine set to the next century must not delete everything.
+    fn now_us(&self) -> Option<i64> {
+        let store_us = self.keeper.store_us()?;
+        Some(self.deps.clock.now_us().min(store_us.saturating_add(SKEW_US)))
+    }
+}
+
+async fn checkpoint_if_due(lake: &Lake, table: &Table, distance: i64) -> Result<()> {
+    let head = &lake.shelf(table.name)?.head;
     let (version, mut last) = {
         let known = head.lock().await?;
         (known.state.version(), known.state.checkpoint())

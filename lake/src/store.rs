@@ -7,6 +7,7 @@ use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::{StreamExt, stream};
 use object_store::aws::AmazonS3Builder;
 use object_store::local::LocalFileSystem;
 use object_store::prefix::PrefixStore;
@@ -63,6 +64,13 @@ impl Store {
         store.ready(access).await
     }
 
+    /// A store that somebody else has made.
+    pub(crate) fn over(store: Arc<dyn ObjectStore>) -> Result<Store> {
+        let wrong = |e| Error::internal("name a store in memory").with_source(e);
+        let url = Url::parse("memory:///").map_err(wrong)?;
+        Ok(Store { root: Arc::clone(&store), lake: store, url })
+    }
+
     /// The store, once it has shown that it can do what `access` asks of it.
     pub(crate) async fn ready(self, access: Access) -> Result<Store> {
         match access {
@@ -70,6 +78,18 @@ impl Store {
             Access::Read => self.reachable().await?,
         }
         Ok(self)
+    }
+
+    /// Deletes objects; those that are gone already are fine.
+    pub(crate) async fn delete(&self, paths: Vec<Path>) -> Result<()> {
+        let mut outcomes = self.lake.delete_stream(stream::iter(paths.into_iter().map(Ok)).boxed());
+        while let Some(outcome) = outcomes.next().await {
+            match outcome {
+                Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+                Err(error) => return Err(failure("delete what nobody needs", error)),
+            }
+        }
+        Ok(())
     }
 
     /// Where a table lies, with a slash at its end.

@@ -3,8 +3,8 @@
 //! Every request carries fresh ids and times, so that no cache, no retry digest and no dictionary helps. The clock
 //! stops when all that was acknowledged stands in the Delta log, not when the last answer came.
 
-mod body;
-mod disk;
+pub(super) mod body;
+pub(super) mod disk;
 mod figures;
 mod load;
 mod server;

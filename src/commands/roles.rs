@@ -33,8 +33,19 @@ pub(crate) struct ClientFlags {
     otlp_endpoint: Option<String>,
 }
 
-pub(crate) async fn collector(common: &Common, ports: &OtlpPorts) -> Result<(), Failure> {
-    let config = settings::load(common, settings::otlp_flags(ports))?.config;
+#[derive(Args, Clone, Default)]
+pub(crate) struct CollectorFlags {
+    #[command(flatten)]
+    otlp: OtlpPorts,
+    /// Offer this process for maintenance of the lake: merging small files, retention, deleting what nobody needs
+    #[arg(long)]
+    maintain: bool,
+}
+
+pub(crate) async fn collector(common: &Common, flags: &CollectorFlags) -> Result<(), Failure> {
+    let mut given = settings::otlp_flags(&flags.otlp);
+    given.extend(flags.maintain.then(|| ("maintain", true.to_string())));
+    let config = settings::load(common, given)?.config;
     let mut process = Process::start()?;
     let deps = process.deps().clone();
     let built = process
@@ -43,7 +54,7 @@ pub(crate) async fn collector(common: &Common, ports: &OtlpPorts) -> Result<(), 
             let lake = site::open(&config, &deps).await?;
             // Of a fleet of collectors, those that are told to.
             if config.maintain.unwrap_or(false) {
-                lake.compact_in_background(&deps);
+                lake.maintain_in_background(config.maintenance.clone(), &deps);
             }
             Ok(collector::build(config.collector(), lake, deps.clone()).await?)
         })

@@ -12,7 +12,7 @@ pub fn schema_markdown() -> String {
     let mut page = String::from(
         "# Tables\n\nGenerated from `telemetry::table`; `cargo xtask docs` prints it again.\n\nEvery table is a Delta table (reader 1, writer 2) at \
          `<data>/<table>/`, partitioned by `date`, the UTC date of `time`. Columns are only added, nullable, at the end. How long \
-         rows are to be kept is declared here; nothing deletes older ones yet.\n",
+         rows are kept is declared here; `maintenance.retention_days` sets it otherwise for a lake.\n",
     );
     for table in TABLES {
         push_table(&mut page, table);

@@ -93,7 +93,8 @@ async fn take(
     }
 }
 
-fn success((compression, message): (Compression, Vec<u8>)) -> Response {
+/// The answer to a call that went well.
+pub(super) fn success((compression, message): (Compression, Vec<u8>)) -> Response {
     let mut framed = BytesMut::with_capacity(5 + message.len());
     framed.put_u8(u8::from(compression != Compression::Identity));
     framed.put_u32(u32::try_from(message.len()).unwrap_or_default());

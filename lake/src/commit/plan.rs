@@ -6,7 +6,7 @@ use std::sync::Arc;
 use service::{Error, Result};
 use telemetry::table::Table;
 
-use super::{Change, Entry};
+use super::{Change, Effect, Entry};
 use crate::log::State;
 use crate::log::action::{Action, CommitInfo};
 use crate::log::schema::{self, Difference};
@@ -43,6 +43,8 @@ struct Staged<'a> {
     added: BTreeSet<&'a str>,
     removed: BTreeSet<&'a str>,
     files: Vec<Action>,
+    /// Whether files go without others in their place.
+    dropping: bool,
 }
 
 /// Decides on each change as if those before it were already applied.
@@ -69,7 +71,11 @@ pub(super) fn plan(table: &'static Table, state: &State, changes: &[Arc<Change>]
 impl<'a> Staged<'a> {
     fn judge(&mut self, table: &Table, state: &State, change: &'a Change, now_ms: i64) -> Verdict {
         let entry = &change.entry;
-        if let Some(verdict) = if change.data_change { self.fence(state, entry) } else { rearranges(change) } {
+        let refused = match change.effect {
+            Effect::Advance => self.fence(state, entry),
+            Effect::Rearrange | Effect::Drop => unfounded(change),
+        };
+        if let Some(verdict) = refused {
             return verdict;
         }
         if let Some(twice) =
@@ -98,30 +104,34 @@ impl<'a> Staged<'a> {
     }
 
     fn stage(&mut self, table: &Table, state: &State, change: &'a Change, now_ms: i64) {
-        if change.data_change {
+        let changes = change.effect.changes_data();
+        self.dropping |= change.effect == Effect::Drop && change.entry.adds.is_empty();
+        if change.effect == Effect::Advance {
             self.marks.insert(&change.entry.journal, change.entry.to);
         }
         for path in &change.removes {
             self.removed.insert(path);
-            self.files.extend(state.file(path).map(|file| remove_action(table, file, change.data_change, now_ms)));
+            self.files.extend(state.file(path).map(|file| remove_action(table, file, changes, now_ms)));
         }
         for add in &change.entry.adds {
             self.added.insert(&add.path);
-            self.files.push(add_action(table, add, change.data_change));
+            self.files.push(add_action(table, add, changes));
         }
     }
 }
 
-/// Other files with the same rows move no journal; the files they replace are their fence.
-fn rearranges(change: &Change) -> Option<Verdict> {
-    let swaps = !change.removes.is_empty() && !change.entry.adds.is_empty();
+/// What moves no journal must be founded on files that are there; what leaves the rows as they are must put something in their
+/// place.
+fn unfounded(change: &Change) -> Option<Verdict> {
+    let founded = !change.removes.is_empty() && (change.effect == Effect::Drop || !change.entry.adds.is_empty());
     let wrong = || Error::invalid(format!("files of table {} that replace nothing", change.entry.table));
-    (!swaps).then(|| Verdict::Refuse(wrong()))
+    (!founded).then(|| Verdict::Refuse(wrong()))
 }
 
 fn operation(state: &State, staged: &Staged<'_>) -> &'static str {
     match state.version() < 0 {
         true => "CREATE TABLE",
+        false if staged.marks.is_empty() && staged.dropping => "DELETE",
         false if staged.marks.is_empty() => "OPTIMIZE",
         false => "WRITE",
     }

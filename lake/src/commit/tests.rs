@@ -1,8 +1,13 @@
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::memory::InMemory;
+use service::Deps;
 use telemetry::table::TOKENS;
 
 use super::{Entry, Outcome};
-use crate::sample::{DATE, lake, offer, token};
+use crate::sample::{DATE, Hand, entry, lake, offer, token};
 use crate::{Lake, layout};
 
 /// The frames of a journal that are in the table, by the names of the files, with repeats.
@@ -69,6 +74,55 @@ async fn entries_that_wait_together_share_versions() {
     let snapshot = lake.snapshot("tokens", None).await.expect("readable");
     assert_eq!(snapshot.files.len(), 40);
     assert!(snapshot.version < 3, "40 entries took {} versions", snapshot.version + 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn at_a_pace_the_first_does_not_wait_and_those_that_come_meanwhile_share_one_version() {
+    let clock = Arc::new(Hand::default());
+    let lake = Lake::open_on(Arc::new(InMemory::new()), &Deps::new(clock)).await.expect("a lake");
+    let pace = Duration::from_millis(20);
+    let mut entries = Vec::new();
+    for n in 0..41 {
+        entries.push(entry(&lake, &format!("j{n}"), 0).await.expect("written"));
+    }
+    let first = lake.commit_at_pace(entries.remove(0), pace).await.expect("committed");
+    assert_eq!(first, Outcome::Committed { version: 0 });
+    let commits = entries.into_iter().map(|entry| lake.commit_at_pace(entry, pace));
+    let outcomes = futures::future::join_all(commits).await;
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(Outcome::Committed { version: 1 }))), "{outcomes:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn committers_that_both_think_the_lease_is_theirs_lose_and_double_nothing() {
+    let store = Arc::new(InMemory::new());
+    let lakes = [
+        Lake::open_on(store.clone(), &Deps::system()).await.expect("a lake"),
+        Lake::open_on(store.clone(), &Deps::system()).await.expect("a lake"),
+    ];
+    let mut collectors = tokio::task::JoinSet::new();
+    for (journal, turn) in ["a", "b", "c", "d"].into_iter().zip([0, 1, 0, 1]) {
+        let lakes = lakes.clone();
+        collectors.spawn(async move {
+            let mut frame = 0;
+            while frame < 10 {
+                // Each entry goes to one of them and, as after a lost answer, to the other one as well.
+                let entry = entry(&lakes[0], journal, frame).await.expect("written");
+                let both = [turn, 1 - turn].map(|to| lakes[to].commit_at_pace(entry.clone(), Duration::from_millis(1)));
+                let outcomes = futures::future::join_all(both).await;
+                let applied = outcomes.iter().filter(|it| matches!(it, Ok(Outcome::Committed { .. }))).count();
+                assert_eq!(applied, 1, "{outcomes:?}");
+                frame += 1;
+            }
+        });
+    }
+    while let Some(done) = collectors.join_next().await {
+        done.expect("no panic");
+    }
+    let fresh = Lake::open_on(store, &Deps::system()).await.expect("a lake");
+    assert_eq!(fresh.snapshot("tokens", None).await.expect("readable").rows(), Some(40));
+    for journal in ["a", "b", "c", "d"] {
+        assert_eq!(frames(&fresh, journal).await, (0..10).collect::<Vec<_>>(), "{journal}");
+    }
 }
 
 #[tokio::test]

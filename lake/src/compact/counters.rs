@@ -5,6 +5,7 @@ use std::time::Duration;
 use service::metrics::{Counter, Registry};
 use telemetry::table::Table;
 
+use super::merge::Removed;
 use super::plan::Job;
 
 /// Counters of all tables. Those of a table appear once they are above zero.
@@ -34,6 +35,18 @@ impl Counters {
         let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let help = "Time from the first byte read to the commit, in milliseconds.";
         self.of(table, "tokenwatt_lake_compaction_milliseconds_total", help).add(ms);
+    }
+
+    /// A merge found rows that were there twice.
+    pub(super) fn twins(&self, table: &Table, removed: &Removed) {
+        if removed.rows > 0 {
+            let help = "Rows removed because an equal row of the same span was there.";
+            self.of(table, "tokenwatt_lake_duplicate_rows_total", help).add(removed.rows);
+        }
+        if removed.at_odds > 0 {
+            let help = "Rows kept although another row names the same span and says something else of it.";
+            self.of(table, "tokenwatt_lake_contradicting_rows_total", help).add(removed.at_odds);
+        }
     }
 
     /// A merge found that others had replaced its files.

@@ -3,30 +3,39 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use telemetry::table::Table;
+
 use crate::snapshot::{File, Value};
 
 /// A window is merged this long after its end, when its late rows have mostly come. Microseconds.
 const GRACE_US: i64 = 60_000_000;
-/// Windows of the first level: the leading edge stays small in files. Microseconds.
+/// Microseconds in a minute, the smallest window: the leading edge stays small in files.
 const MINUTE_US: i64 = 60_000_000;
-/// Windows of the second level. Microseconds.
-const QUARTER_US: i64 = 15 * MINUTE_US;
-/// Rows of one merge: they are all in memory while they are put in order, at roughly half a kilobyte each.
-const ROWS_MAX: u64 = 256 * 1024;
-/// Bytes of the files of one merge.
-const BYTES_MAX: u64 = 32 << 20;
+/// Late files that are worth rewriting their window's file for.
+const LATE_FILES: usize = 8;
+/// Time after which fewer are. Milliseconds.
+const LATE_MS: i64 = 15 * 60_000;
+/// Rows of one merge that are not in the table's order yet: they are all in memory, at roughly half a kilobyte each.
+const UNSORTED_ROWS_MAX: u64 = 256 * 1024;
+/// Rows of one merge.
+const ROWS_MAX: u64 = 2 << 20;
+/// Bytes of the files of one merge, which are in memory as they lie in the store.
+const BYTES_MAX: u64 = 64 << 20;
 /// Files of one merge.
 const FILES_MAX: usize = 512;
+/// A file with so many rows or bytes is large enough for good.
+const FULL_ROWS: u64 = ROWS_MAX / 2;
+const FULL_BYTES: u64 = BYTES_MAX / 2;
 
 /// How often the rows of a file have been merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     /// As they came.
     Arrival,
-    /// A minute.
     Minute,
-    /// A quarter of an hour.
     Quarter,
+    Hour,
+    Day,
 }
 
 /// Files to merge into one.
@@ -40,23 +49,42 @@ pub(super) struct Job {
 }
 
 impl Level {
+    const ALL: [Level; 5] = [Level::Arrival, Level::Minute, Level::Quarter, Level::Hour, Level::Day];
+
     /// As in the tag `level`.
     pub(super) fn name(self) -> &'static str {
         match self {
             Level::Arrival => "0",
             Level::Minute => "1",
             Level::Quarter => "2",
+            Level::Hour => "3",
+            Level::Day => "4",
         }
     }
 
+    /// `None` for a level of a later version of this program, which will look after the file.
     fn of(file: &File) -> Option<Level> {
-        match file.tags.get("level").map(String::as_str) {
-            None | Some("0") => Some(Level::Arrival),
-            Some("1") => Some(Level::Minute),
-            Some("2") => Some(Level::Quarter),
-            // Of a later version of this program, which will look after it.
-            Some(_) => None,
-        }
+        let name = file.tags.get("level").map_or("0", String::as_str);
+        Level::ALL.into_iter().find(|level| level.name() == name)
+    }
+
+    /// Length of its windows, microseconds; each divides a day.
+    fn window_us(self) -> Option<i64> {
+        let minutes = match self {
+            Level::Arrival => return None,
+            Level::Minute => 1,
+            Level::Quarter => 15,
+            Level::Hour => 60,
+            Level::Day => 24 * 60,
+        };
+        Some(minutes * MINUTE_US)
+    }
+
+    /// Start of the window of this level that holds an instant, and the end of that window.
+    fn window(self, us: i64) -> Option<(i64, i64)> {
+        let length = self.window_us()?;
+        let start = us.div_euclid(length).checked_mul(length)?;
+        Some((start, start.checked_add(length)?))
     }
 }
 
@@ -67,51 +95,99 @@ impl Job {
     }
 }
 
+/// The rows' order as in the tag `sort`.
+pub(super) fn order_tag(table: &Table) -> String {
+    table.order.join(",")
+}
+
+/// Whether a file's rows are in the table's order.
+pub(super) fn is_sorted(file: &File, order: &str) -> bool {
+    file.tags.get("sort").is_some_and(|sort| sort == order)
+}
+
+/// A closed window: its start, the level that its files reach, and the date.
+type Window<'a> = (i64, Level, &'a str);
+
 /// What can be merged now, the newest window first: that is where readers look most.
-pub(super) fn plan(files: &[Arc<File>], now_us: i64) -> Vec<Job> {
-    let mut windows: BTreeMap<(i64, Level, &str), Vec<Arc<File>>> = BTreeMap::new();
-    for file in files {
-        if let Some((window_us, level)) = window(file, now_us) {
-            windows.entry((window_us, level, &file.date)).or_default().push(Arc::clone(file));
+pub(super) fn plan(table: &Table, files: &[Arc<File>], now_us: i64) -> Vec<Job> {
+    let mut windows: BTreeMap<Window<'_>, Vec<Arc<File>>> = BTreeMap::new();
+    let mut there: BTreeMap<Window<'_>, Vec<Arc<File>>> = BTreeMap::new();
+    for file in files.iter().filter(|file| !is_full(file)) {
+        let Some((level, newest_us)) = Level::of(file).zip(file.newest_time_us()) else { continue };
+        if let Some((start, _)) = level.window(newest_us) {
+            there.entry((start, level, &file.date)).or_default().push(Arc::clone(file));
+        }
+        if let Some((start, level)) = due(level, newest_us, now_us) {
+            windows.entry((start, level, &file.date)).or_default().push(Arc::clone(file));
         }
     }
-    let jobs = windows.into_iter().rev().flat_map(|((window_us, level, date), files)| {
-        let parts = split(files).into_iter();
+    let order = order_tag(table);
+    let jobs = windows.into_iter().rev().flat_map(|(window, mut files)| {
+        let (window_us, level, date) = window;
+        if let Some(old) = there.get(&window) {
+            // Files that came after their window was merged join it, a few at a time.
+            let waiting = |file: &Arc<File>| now_us.div_euclid(1_000) - file.modified_ms < LATE_MS;
+            if files.len() < LATE_FILES && files.iter().all(waiting) {
+                files.clear();
+            } else {
+                files.extend(old.iter().cloned());
+            }
+        }
+        let parts = split(files, &order).into_iter();
         parts.map(move |files| Job { date: date.to_owned(), level, window_us, files })
     });
     jobs.collect()
 }
 
-/// The closed window that a file is to be merged in, by its last row, and the level it reaches there.
-fn window(file: &File, now_us: i64) -> Option<(i64, Level)> {
-    let level = Level::of(file)?;
-    file.rows?;
-    let newest = file.newest_time_us()?;
-    let closed = |length: i64| {
-        let start = newest.div_euclid(length).checked_mul(length)?;
-        let end = start.checked_add(length)?.checked_add(GRACE_US)?;
-        (end <= now_us).then_some(start)
-    };
-    if level >= Level::Quarter {
-        return None;
+fn is_full(file: &File) -> bool {
+    file.rows.is_none_or(|rows| rows >= FULL_ROWS) || file.size >= FULL_BYTES
+}
+
+/// The longest closed window that a file is to be merged in, by its last row.
+fn due(level: Level, newest_us: i64, now_us: i64) -> Option<(i64, Level)> {
+    let above = Level::ALL.into_iter().rev().take_while(|above| *above > level);
+    above.into_iter().find_map(|above| {
+        let (start, end) = above.window(newest_us)?;
+        (end.checked_add(GRACE_US)? <= now_us).then_some((start, above))
+    })
+}
+
+/// What a group of files comes to.
+#[derive(Default)]
+struct Size {
+    rows: u64,
+    unsorted: u64,
+    bytes: u64,
+    files: usize,
+}
+
+impl Size {
+    fn add(&mut self, file: &File, order: &str) {
+        let rows = file.rows.unwrap_or(u64::MAX);
+        self.rows = self.rows.saturating_add(rows);
+        self.unsorted = self.unsorted.saturating_add(if is_sorted(file, order) { 0 } else { rows });
+        self.bytes = self.bytes.saturating_add(file.size);
+        self.files += 1;
     }
-    let quarter = closed(QUARTER_US).map(|start| (start, Level::Quarter));
-    let minute = || closed(MINUTE_US).filter(|_| level < Level::Minute).map(|start| (start, Level::Minute));
-    quarter.or_else(minute)
+
+    fn fits(&self) -> bool {
+        let rows = self.rows <= ROWS_MAX && self.unsorted <= UNSORTED_ROWS_MAX;
+        rows && self.bytes <= BYTES_MAX && self.files <= FILES_MAX
+    }
 }
 
 /// Files by time, in groups that a merge can hold. One file alone stays as it is.
-fn split(mut files: Vec<Arc<File>>) -> Vec<Vec<Arc<File>>> {
+fn split(mut files: Vec<Arc<File>>, order: &str) -> Vec<Vec<Arc<File>>> {
     files.sort_by_key(|file| oldest_us(file));
     let mut groups: Vec<Vec<Arc<File>>> = Vec::new();
-    let (mut rows, mut bytes) = (0_u64, 0_u64);
+    let mut size = Size::default();
     for file in files {
-        rows = rows.saturating_add(file.rows.unwrap_or(u64::MAX));
-        bytes = bytes.saturating_add(file.size);
+        size.add(&file, order);
         match groups.last_mut() {
-            Some(group) if rows <= ROWS_MAX && bytes <= BYTES_MAX && group.len() < FILES_MAX => group.push(file),
+            Some(group) if size.fits() => group.push(file),
             _ => {
-                (rows, bytes) = (file.rows.unwrap_or(u64::MAX), file.size);
+                size = Size::default();
+                size.add(&file, order);
                 groups.push(vec![file]);
             }
         }
@@ -128,77 +204,4 @@ fn oldest_us(file: &File) -> i64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-    use std::sync::Arc;
-
-    use super::{Level, MINUTE_US, QUARTER_US, ROWS_MAX, plan};
-    use crate::snapshot::{ColumnStats, File, Value};
-
-    fn file(name: &str, level: &str, from_us: i64, to_us: i64, rows: u64) -> Arc<File> {
-        let time = ColumnStats { min: Some(Value::Time(from_us)), max: Some(Value::Time(to_us)), nulls: Some(0) };
-        Arc::new(File {
-            path: name.to_owned(),
-            size: 1,
-            rows: Some(rows),
-            date: "1970-01-01".to_owned(),
-            modified_ms: 0,
-            stats: BTreeMap::from([("time".to_owned(), time)]),
-            tags: BTreeMap::from([("level".to_owned(), level.to_owned())]),
-        })
-    }
-
-    /// Level, window in minutes and names of each job.
-    fn jobs(files: &[Arc<File>], now_us: i64) -> Vec<(Level, i64, Vec<String>)> {
-        let jobs = plan(files, now_us).into_iter();
-        jobs.map(|job| {
-            let names = job.files.iter().map(|file| file.path.clone()).collect();
-            (job.level, job.window_us / MINUTE_US, names)
-        })
-        .collect()
-    }
-
-    #[test]
-    fn a_minute_is_merged_a_minute_after_its_end_and_newer_ones_come_first() {
-        let second = |n: i64| file(&n.to_string(), "0", n * 1_000_000, n * 1_000_000 + 999_999, 1);
-        let files: Vec<_> = [10, 5, 65, 119, 120].map(second).into();
-        assert_eq!(jobs(&files, 2 * MINUTE_US - 1), []);
-        let names = |names: [&str; 2]| names.map(str::to_owned).to_vec();
-        let wanted = [(Level::Minute, 1, names(["65", "119"])), (Level::Minute, 0, names(["5", "10"]))];
-        assert_eq!(jobs(&files, 2 * MINUTE_US), wanted[1..]);
-        assert_eq!(jobs(&files, 3 * MINUTE_US), wanted);
-    }
-
-    #[test]
-    fn a_quarter_takes_its_minutes_and_what_came_late() {
-        let mut files: Vec<_> =
-            (0..15).map(|n| file(&format!("m{n:02}"), "1", n * MINUTE_US, n * MINUTE_US + 1, 1)).collect();
-        files.push(file("late", "0", 3 * MINUTE_US + 5, 3 * MINUTE_US + 6, 1));
-        assert_eq!(jobs(&files, QUARTER_US), [], "minutes are not merged again before the quarter is over");
-        let found = jobs(&files, QUARTER_US + MINUTE_US);
-        assert_eq!((found.len(), found[0].0, found[0].2.len()), (1, Level::Quarter, 16));
-        assert_eq!(found[0].2[4], "late");
-        let done = [file("q", "2", 0, QUARTER_US - 1, 16), file("alone", "0", 5, 6, 1)];
-        assert_eq!(jobs(&done, 10 * QUARTER_US), [], "one file alone stays as it is");
-    }
-
-    #[test]
-    fn a_merge_holds_no_more_rows_than_fit_in_memory() {
-        let third = ROWS_MAX / 3;
-        let mut files: Vec<_> = (0..7).map(|n| file(&n.to_string(), "0", n, n, third)).collect();
-        files.push(file("large", "0", 3, 3, ROWS_MAX + 1));
-        let found: Vec<_> = plan(&files, QUARTER_US * 3).iter().map(|job| (job.rows(), job.files.len())).collect();
-        assert!(found.iter().all(|(rows, files)| *rows <= ROWS_MAX && *files > 1), "{found:?}");
-        assert!(!found.is_empty());
-    }
-
-    #[test]
-    fn a_file_that_does_not_say_what_it_holds_is_left_alone() {
-        let mut silent = (*file("a", "0", 1, 2, 1)).clone();
-        silent.rows = None;
-        let mut timeless = (*file("b", "0", 1, 2, 1)).clone();
-        timeless.stats.clear();
-        let files = [Arc::new(silent), Arc::new(timeless), file("c", "9", 1, 2, 1), file("d", "0", 1, 2, 1)];
-        assert_eq!(jobs(&files, QUARTER_US * 3), []);
-    }
-}
+mod tests;

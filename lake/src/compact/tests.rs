@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::array::{AsArray, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::Int64Type;
 use object_store::ObjectStoreExt;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -10,17 +10,17 @@ use service::{Deps, Kind};
 use telemetry::table::TOKENS;
 
 use super::{Compaction, compacts, plan, run, write};
-use crate::Lake;
-use crate::sample::{DATE, entry, lake, offer};
+use crate::sample::{DATE, entry, lake, offer, token};
 use crate::snapshot::Snapshot;
+use crate::{Entry, Lake};
 
 /// Half an hour after the rows of the samples, so that their quarter is closed.
 const LATER_US: i64 = 1_795_910_400_000_000 + 30 * 60_000_000;
 /// A little after their minute is closed.
-const SOON_US: i64 = 1_795_910_400_000_000 + 120_000_000;
+pub(super) const SOON_US: i64 = 1_795_910_400_000_000 + 120_000_000;
 
 /// The column `index` of all rows of a version.
-async fn indices(lake: &Lake, snapshot: &Snapshot) -> Vec<i64> {
+pub(super) async fn indices(lake: &Lake, snapshot: &Snapshot) -> Vec<i64> {
     let mut all = Vec::new();
     for file in &snapshot.files {
         let body = lake.store().get(&file.path.as_str().into()).await.expect("there").bytes().await.expect("read");
@@ -33,7 +33,7 @@ async fn indices(lake: &Lake, snapshot: &Snapshot) -> Vec<i64> {
     all
 }
 
-async fn newest(lake: &Lake) -> Arc<Snapshot> {
+pub(super) async fn newest(lake: &Lake) -> Arc<Snapshot> {
     lake.snapshot("tokens", None).await.expect("readable")
 }
 
@@ -86,7 +86,7 @@ async fn the_log_says_that_no_row_changed() {
     let seen = newest(&other).await;
     assert_eq!((seen.version, seen.files.len(), seen.rows()), (2, 1, Some(2)));
     assert_eq!(seen.files, newest(&lake).await.files);
-    assert!(plan(&seen.files, SOON_US).is_empty());
+    assert!(plan(&TOKENS, &seen.files, SOON_US).is_empty());
 }
 
 #[tokio::test]
@@ -153,7 +153,7 @@ async fn a_merge_whose_files_others_have_replaced_is_given_up() {
     for frame in 0..3 {
         offer(&first, "j", frame).await.expect("committed");
     }
-    let job = plan(&newest(&first).await.files, SOON_US).remove(0);
+    let job = plan(&TOKENS, &newest(&first).await.files, SOON_US).remove(0);
     second.snapshot("tokens", Some(2)).await.expect("readable");
     run(&second, &TOKENS, &job, SOON_US).await.expect("merged");
     let error = run(&first, &TOKENS, &job, SOON_US).await.expect_err("too late");
@@ -170,7 +170,7 @@ async fn a_crash_between_write_and_commit_leaves_a_file_that_nobody_sees() {
         for frame in 0..3 {
             offer(&lake, "j", frame).await.expect("committed");
         }
-        let job = plan(&newest(&lake).await.files, SOON_US).remove(0);
+        let job = plan(&TOKENS, &newest(&lake).await.files, SOON_US).remove(0);
         write(&lake, &TOKENS, &job, SOON_US).await.expect("written");
     }
     let lake = lake(&folder).await;
@@ -200,9 +200,60 @@ async fn a_file_that_cannot_be_merged_is_tried_once_and_stays() {
 }
 
 #[test]
-fn tables_that_grow_by_small_files_are_compacted_and_facts_are_not() {
+fn tables_that_grow_by_small_files_are_compacted_and_facts_and_windows_are_not() {
     let names: BTreeSet<_> =
         telemetry::table::TABLES.iter().filter(|table| compacts(table)).map(|table| table.name).collect();
-    assert!(["requests", "tokens", "devices", "spans", "metrics", "logs"].iter().all(|name| names.contains(name)));
-    assert!(!names.contains("prices"));
+    let growing = ["requests", "tokens", "devices", "spans", "metrics", "logs", "collectors", "quarantine", "alerts"];
+    assert!(growing.iter().all(|name| names.contains(name)), "{names:?}");
+    assert!(!names.contains("prices") && !names.contains("requests_1m"), "{names:?}");
+}
+
+/// Commits the sample's token `index` with its ids, as `journal` would, so that equal tokens are equal rows.
+async fn emit(lake: &Lake, journal: &str, from: u64, tokens: &[(i64, &str)], minutes: Option<&str>) {
+    let name = crate::layout::file_name(journal, from, from + 1, "x");
+    let batch = identified(tokens);
+    let mut add = lake.write(&TOKENS, DATE, &name, &[batch]).await.expect("written");
+    add.tags.extend(minutes.map(|minutes| ("minutes".to_owned(), minutes.to_owned())));
+    let entry = Entry { journal: journal.to_owned(), table: "tokens", from, to: from + 1, adds: vec![add] };
+    lake.commit(entry).await.expect("committed");
+}
+
+fn identified(tokens: &[(i64, &str)]) -> RecordBatch {
+    let rows: Vec<_> = tokens.iter().map(|(index, _)| token(*index)).collect();
+    let rows = arrow::compute::concat_batches(&rows[0].schema(), &rows).expect("one schema");
+    let text = |value: &str| Arc::new(StringArray::from(vec![value; tokens.len()])) as ArrayRef;
+    let models: ArrayRef = Arc::new(StringArray::from_iter_values(tokens.iter().map(|(_, model)| *model)));
+    let choices: ArrayRef = Arc::new(Int64Array::from(vec![0; tokens.len()]));
+    RecordBatch::try_from_iter([
+        ("time", Arc::clone(&rows["time"])),
+        ("index", Arc::clone(&rows["index"])),
+        ("trace_id", text("4bf92f3577b34da6a3ce929d0e0e4736")),
+        ("request_span_id", text("00f067aa0ba902b7")),
+        ("choice", choices),
+        ("model", models),
+    ])
+    .expect("a batch")
+}
+
+#[tokio::test]
+async fn a_retry_that_reached_another_collector_is_removed_and_its_minute_is_computed_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (lake, deps) = (lake(&folder).await, Deps::system());
+    emit(&lake, "a", 0, &[(0, "m"), (1, "m"), (2, "m")], Some("7-8")).await;
+    // The same body at another collector, and one token of which it says something else.
+    emit(&lake, "b", 0, &[(0, "m"), (1, "m"), (2, "other")], Some("3,9")).await;
+    let mut compaction = Compaction::new(&deps);
+    compaction.step(&lake, &TOKENS, SOON_US).await.expect("merged").expect("was due");
+    let after = newest(&lake).await;
+    assert_eq!(indices(&lake, &after).await, [0, 1, 2, 2], "what contradicts stays");
+    let minute = crate::sample::DAY_US / 60_000_000;
+    let tags = &after.files[0].tags;
+    assert_eq!(tags["minutes"], format!("3,7-9,{minute}"), "late minutes survive, and the removed rows' is added");
+    let text = deps.metrics.render();
+    assert!(text.contains("tokenwatt_lake_duplicate_rows_total{table=\"tokens\"} 2"), "{text}");
+    assert!(text.contains("tokenwatt_lake_contradicting_rows_total{table=\"tokens\"} 1"), "{text}");
+    let log = folder.path().join("tokens/_delta_log/00000000000000000002.json");
+    let log = std::fs::read_to_string(log).expect("an entry");
+    assert_eq!(log.matches("\"dataChange\":true").count(), 3, "readers see fewer rows: {log}");
+    assert_eq!(lake.through(&TOKENS, "b").await.expect("readable"), Some(1), "the journals keep their marks");
 }

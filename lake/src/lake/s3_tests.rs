@@ -4,24 +4,33 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
+use async_trait::async_trait;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use object_store::aws::AmazonS3Builder;
 use s3s::auth::SimpleAuth;
+use s3s::dto::{DeleteObjectInput, DeleteObjectOutput, PutObjectInput, PutObjectOutput};
 use s3s::service::S3ServiceBuilder;
+use s3s::{S3, S3Request, S3Response, S3Result};
 use s3s_fs::FileSystem;
 use service::{Deps, Kind, Result};
 use telemetry::table::TOKENS;
 use tokio::net::TcpListener;
 
 use super::{Access, Lake, Store};
-use crate::sample::{DATE, token};
+use crate::lease::{Lease, Standing};
+use crate::sample::{DATE, Hand, token};
 use crate::{Entry, Outcome, store};
 
 async fn serve(root: &Path) -> SocketAddr {
     std::fs::create_dir_all(root.join("bucket")).expect("a bucket");
-    let mut service = S3ServiceBuilder::new(FileSystem::new(root).expect("a root"));
+    serve_by(FileSystem::new(root).expect("a root")).await
+}
+
+async fn serve_by(s3: impl S3) -> SocketAddr {
+    let mut service = S3ServiceBuilder::new(s3);
     service.set_auth(SimpleAuth::from_single("key", "secret"));
     let service = service.build();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -47,6 +56,51 @@ async fn open(address: SocketAddr, place: &str, secret: &str) -> Result<Lake> {
     let store: Store = store::s3(place, builder)?.ready(Access::Write).await?;
     let lake = Lake::on(store, &Deps::system(), Access::Write);
     lake.check().await.map(|()| lake)
+}
+
+/// An endpoint that knows nothing of If-None-Match.
+struct Careless(FileSystem);
+
+#[async_trait]
+impl S3 for Careless {
+    async fn put_object(&self, mut request: S3Request<PutObjectInput>) -> S3Result<S3Response<PutObjectOutput>> {
+        request.input.if_none_match = None;
+        self.0.put_object(request).await
+    }
+
+    async fn delete_object(&self, request: S3Request<DeleteObjectInput>) -> S3Result<S3Response<DeleteObjectOutput>> {
+        self.0.delete_object(request).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endpoint_that_overwrites_what_must_not_exist_is_refused_at_start() {
+    let root = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir_all(root.path().join("bucket")).expect("a bucket");
+    let address = serve_by(Careless(FileSystem::new(root.path()).expect("a root"))).await;
+    let refused = open(address, "s3://bucket/lake", "secret").await.err().expect("two writers would lose data");
+    assert_eq!(refused.kind(), Kind::Conflict);
+    assert!(refused.hint().is_some_and(|hint| hint.contains("If-None-Match")), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_in_a_bucket_has_one_holder_and_can_be_given_back() {
+    let root = tempfile::tempdir().expect("a folder");
+    let address = serve(root.path()).await;
+    let lakes = [(); 2].map(|()| open(address, "s3://bucket/lake", "secret"));
+    let [a, b] = lakes;
+    let (a, b) = (a.await.expect("a lake"), b.await.expect("a lake"));
+    let lease = |lake: &Lake, name: &str| {
+        Lease::new(lake.store(), "job", Some(name.to_owned()), true, Arc::new(Hand::default()))
+    };
+    let (mut first, mut second) = (lease(&a, "http://a"), lease(&b, "http://b"));
+    for _ in 0..3 {
+        assert_eq!(first.tend().await.expect("held"), Standing::Mine);
+        let other = Standing::Other { address: Some("http://a".to_owned()) };
+        assert_eq!(second.tend().await.expect("seen"), other);
+    }
+    first.release().await.expect("given back");
+    assert_eq!(second.tend().await.expect("taken"), Standing::Mine);
 }
 
 async fn commit(lake: &Lake, from: u64) -> Result<Outcome> {

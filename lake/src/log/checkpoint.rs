@@ -8,7 +8,7 @@ use service::{Error, Result};
 
 use super::action::{self, Action};
 
-/// The columns we read. Checkpoints may also hold parsed statistics and tombstones, which readers do not need.
+/// The columns that make up a state. Checkpoints may also hold parsed statistics, and tombstones, which readers do not need.
 const COLUMNS: [&str; 10] = [
     "protocol",
     "metaData",
@@ -22,13 +22,28 @@ const COLUMNS: [&str; 10] = [
     "add.tags",
 ];
 
-/// The lines of one checkpoint file.
+/// What is known of files that were removed lately.
+const TOMBSTONES: [&str; 2] = ["remove.path", "remove.deletionTimestamp"];
+
+/// The lines of one checkpoint file, without tombstones.
 ///
 /// # Errors
 /// `Corrupt`.
 pub(super) fn decode(body: Bytes) -> Result<Vec<Action>> {
+    columns(body, &COLUMNS)
+}
+
+/// The tombstones of one checkpoint file.
+///
+/// # Errors
+/// `Corrupt`.
+pub(super) fn decode_tombstones(body: Bytes) -> Result<Vec<Action>> {
+    columns(body, &TOMBSTONES)
+}
+
+fn columns(body: Bytes, names: &[&str]) -> Result<Vec<Action>> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(body).map_err(unreadable)?;
-    let mask = ProjectionMask::columns(builder.parquet_schema(), COLUMNS);
+    let mask = ProjectionMask::columns(builder.parquet_schema(), names.iter().copied());
     let reader = builder.with_projection(mask).build().map_err(unreadable)?;
     let mut actions = Vec::new();
     for batch in reader {

@@ -3,20 +3,21 @@
 //! Commits go to `_delta_log/<version>.json` by a PUT that fails if the object is there, which every reader and writer of Delta
 //! agrees on. A version is read and written with one request; nothing is listed but at opening and for old versions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, path::Path};
 use serde::Deserialize;
 use service::{Error, Result};
 use telemetry::table::Table;
 
 use super::action::{self, Action};
-use super::{State, TableLog, Written, checkpoint};
+use super::{State, TableLog, Written, checkpoint, state};
 use crate::layout::{self, LogFile};
 use crate::store::{Scratch, Store, failure};
 
@@ -38,6 +39,8 @@ struct Listing {
     commits: BTreeSet<i64>,
     /// Files of each checkpoint, and how many it should have.
     checkpoints: BTreeMap<i64, (usize, Vec<Path>)>,
+    /// When each checkpoint was finished, milliseconds since 1970-01-01 UTC.
+    written_ms: BTreeMap<i64, i64>,
 }
 
 #[derive(Deserialize)]
@@ -82,6 +85,8 @@ impl DeltaLog {
                 LogFile::Checkpoint { version, parts } => {
                     let entry = listing.checkpoints.entry(version).or_insert((parts, Vec::new()));
                     entry.1.push(file.location);
+                    let written = listing.written_ms.entry(version).or_insert(i64::MIN);
+                    *written = (*written).max(file.last_modified.timestamp_millis());
                 }
                 LogFile::Other => {}
             }
@@ -89,17 +94,32 @@ impl DeltaLog {
         Ok(listing)
     }
 
-    async fn start(&self, base: Option<(i64, Vec<Path>)>) -> Result<State> {
-        let mut state = State::new(self.table);
-        let Some((version, parts)) = base else { return Ok(state) };
+    /// What is needed to read the table at a version, or the newest one.
+    async fn listing(&self, at: Option<i64>) -> Result<Listing> {
+        let hint = self.newest_checkpoint().await?.filter(|hint| at.is_none_or(|at| *hint <= at));
+        let listing = self.list(hint.unwrap_or(0)).await?;
+        if hint.is_some() && listing.base(at).is_none() {
+            // The hint was wrong, or an older checkpoint is wanted.
+            return self.list(0).await;
+        }
+        Ok(listing)
+    }
+
+    async fn folded(&self, parts: Vec<Path>, decode: fn(Bytes) -> Result<Vec<Action>>) -> Result<Vec<Action>> {
         let mut actions = Vec::new();
         for part in parts {
             let missing = || Error::corrupt(format!("checkpoint {part} is gone"));
             let body = self.get(&part).await?.ok_or_else(missing)?;
-            let decoded = tokio::task::spawn_blocking(move || checkpoint::decode(body)).await;
+            let decoded = tokio::task::spawn_blocking(move || decode(body)).await;
             actions.extend(decoded.map_err(|e| Error::internal("read a checkpoint").with_source(e))??);
         }
-        state.apply(version, &actions)?;
+        Ok(actions)
+    }
+
+    async fn start(&self, base: Option<(i64, Vec<Path>)>) -> Result<State> {
+        let mut state = State::new(self.table);
+        let Some((version, parts)) = base else { return Ok(state) };
+        state.apply(version, &self.folded(parts, checkpoint::decode).await?)?;
         state.set_checkpoint(version);
         Ok(state)
     }
@@ -115,12 +135,7 @@ impl DeltaLog {
 #[async_trait]
 impl TableLog for DeltaLog {
     async fn load(&self, at: Option<i64>) -> Result<Option<State>> {
-        let hint = self.newest_checkpoint().await?.filter(|hint| at.is_none_or(|at| *hint <= at));
-        let mut listing = self.list(hint.unwrap_or(0)).await?;
-        if hint.is_some() && listing.base(at).is_none() {
-            // The hint was wrong, or an older checkpoint is wanted.
-            listing = self.list(0).await?;
-        }
+        let listing = self.listing(at).await?;
         if listing.commits.is_empty() && listing.checkpoints.is_empty() {
             return Ok(None);
         }
@@ -138,13 +153,33 @@ impl TableLog for DeltaLog {
         };
         let mut state = self.start(base).await?;
         state.set_commit_time(&committed);
-        let entries = stream::iter(first..=last).map(|version| async move { Ok((version, self.read(version).await?)) });
-        let mut entries = entries.buffered(READ_AHEAD);
+        let mut entries = pin!(self.entries(first, last));
         while let Some((version, actions)) = entries.try_next().await? {
-            let gap = || Error::corrupt(format!("log of table {} lacks version {version}", self.table.name));
-            state.apply(version, &actions.ok_or_else(gap)?)?;
+            state.apply(version, &actions)?;
         }
         Ok(Some(state))
+    }
+
+    async fn removed(&self) -> Result<HashMap<String, i64>> {
+        let listing = self.listing(None).await?;
+        let (Some(newest), base) = (listing.newest(), listing.base(None)) else { return Ok(HashMap::new()) };
+        let mut removed = HashMap::new();
+        let mut note = |actions: Vec<Action>| {
+            for remove in actions.into_iter().filter_map(|action| action.remove) {
+                // Without a time it counts as removed just now, for as long as the log knows of it.
+                let at = remove.deletion_timestamp.unwrap_or(i64::MAX);
+                removed.insert(state::lake_path(self.table, &remove.path), at);
+            }
+        };
+        let first = base.as_ref().map_or(0, |(version, _)| version + 1);
+        if let Some((_, parts)) = base {
+            note(self.folded(parts, checkpoint::decode_tombstones).await?);
+        }
+        let mut entries = pin!(self.entries(first, newest));
+        while let Some((_, actions)) = entries.try_next().await? {
+            note(actions);
+        }
+        Ok(removed)
     }
 
     async fn read(&self, version: i64) -> Result<Option<Vec<Action>>> {
@@ -196,6 +231,19 @@ impl TableLog for DeltaLog {
         Ok(())
     }
 
+    async fn clean_up(&self, since_ms: i64, most: usize) -> Result<usize> {
+        let listing = self.list(0).await?;
+        // All versions since then start from this checkpoint or from a newer one.
+        let Some(first) = listing.last_finished_before(since_ms) else { return Ok(0) };
+        let commits = listing.commits.range(..first).map(|version| layout::commit_path(self.table, *version));
+        let folded = listing.checkpoints.range(..first).flat_map(|(_, (_, files))| files.iter().cloned());
+        // Oldest first, so that what is left has no gap.
+        let paths: Vec<_> = folded.chain(commits).take(most).collect();
+        let count = paths.len();
+        self.store.delete(paths).await?;
+        Ok(count)
+    }
+
     async fn newest_checkpoint(&self) -> Result<Option<i64>> {
         let Some(body) = self.get(&layout::checkpoint_hint_path(self.table)).await? else { return Ok(None) };
         // A hint that cannot be read costs a longer listing, nothing else.
@@ -222,6 +270,15 @@ impl DeltaLog {
         scratch.written().await.map_err(|e| failure("read back a checkpoint", e))
     }
 
+    /// The lines of some versions, in order.
+    fn entries(&self, first: i64, last: i64) -> impl Stream<Item = Result<(i64, Vec<Action>)>> + Send + '_ {
+        let read = move |version| async move {
+            let gap = || Error::corrupt(format!("log of table {} lacks version {version}", self.table.name));
+            Ok((version, self.read(version).await?.ok_or_else(gap)?))
+        };
+        stream::iter(first..=last).map(read).buffered(READ_AHEAD)
+    }
+
     fn is_hint(&self, path: &Path) -> bool {
         path.filename() == layout::checkpoint_hint_path(self.table).filename()
     }
@@ -242,6 +299,15 @@ impl Listing {
             (files.len() == *parts && at.is_none_or(|at| *version <= at)).then(|| (*version, files.clone()))
         };
         self.checkpoints.iter().rev().find_map(complete)
+    }
+
+    /// The newest complete checkpoint that was finished before a time.
+    fn last_finished_before(&self, ms: i64) -> Option<i64> {
+        let finished = |(version, written): (&i64, &i64)| {
+            let (parts, files) = self.checkpoints.get(version)?;
+            (*written < ms && files.len() == *parts).then_some(*version)
+        };
+        self.written_ms.iter().rev().find_map(finished)
     }
 
     fn newest(&self) -> Option<i64> {

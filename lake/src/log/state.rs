@@ -208,7 +208,8 @@ fn committed_at(info: &CommitInfo) -> Option<i64> {
     info.timestamp_us.or_else(|| info.timestamp?.checked_mul(1_000))
 }
 
-fn lake_path(table: &Table, encoded: &str) -> String {
+/// A path as the log has it, relative to the lake.
+pub(super) fn lake_path(table: &Table, encoded: &str) -> String {
     format!("{}/{}", table.name, percent_decode_str(encoded).decode_utf8_lossy())
 }
 

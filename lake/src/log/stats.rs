@@ -9,7 +9,7 @@ use telemetry::table::{Kind, Table};
 use crate::snapshot::{ColumnStats, File, Value};
 
 /// The JSON text of a file's statistics.
-pub(super) fn encode(file: &File) -> String {
+pub(crate) fn encode(file: &File) -> String {
     let (mut min, mut max, mut nulls) = (Map::new(), Map::new(), Map::new());
     for (name, stats) in &file.stats {
         if let Some(bound) = stats.min.as_ref().and_then(to_json) {
@@ -30,7 +30,7 @@ pub(super) fn encode(file: &File) -> String {
 }
 
 /// Row count and bounds from JSON text. What cannot be read is unknown, never an error: statistics only save work.
-pub(super) fn decode(table: &Table, text: &str) -> (Option<u64>, BTreeMap<String, ColumnStats>) {
+pub(crate) fn decode(table: &Table, text: &str) -> (Option<u64>, BTreeMap<String, ColumnStats>) {
     let Ok(all) = serde_json::from_str::<Json>(text) else { return (None, BTreeMap::new()) };
     let mut columns: BTreeMap<String, ColumnStats> = BTreeMap::new();
     for (name, bound) in entries(&all["minValues"]) {

@@ -1,6 +1,17 @@
 use std::os::unix::fs::MetadataExt;
 
-use crate::sample::{lake, offer};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::memory::InMemory;
+use service::Deps;
+use telemetry::table::TOKENS;
+
+use super::{Maintenance, Settings, checkpoint_if_due};
+use crate::lease::Lease;
+use crate::sample::{Hand, lake, offer};
+use crate::{Keeper, Lake};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_that_look_after_one_log_write_one_checkpoint_per_distance() {
@@ -10,7 +21,8 @@ async fn processes_that_look_after_one_log_write_one_checkpoint_per_distance() {
         offer(&first, "j", frame).await.expect("committed");
     }
     second.snapshot("tokens", Some(11)).await.expect("readable");
-    tokio::join!(first.checkpoint_where_due(10), second.checkpoint_where_due(10));
+    let (a, b) = tokio::join!(checkpoint_if_due(&first, &TOKENS, 10), checkpoint_if_due(&second, &TOKENS, 10));
+    a.and(b).expect("a checkpoint");
     assert_eq!(checkpoints(&folder), [11]);
 
     for frame in 12..20 {
@@ -18,7 +30,7 @@ async fn processes_that_look_after_one_log_write_one_checkpoint_per_distance() {
     }
     let third = lake(&folder).await;
     for lake in [&first, &second, &third] {
-        lake.checkpoint_where_due(10).await;
+        checkpoint_if_due(lake, &TOKENS, 10).await.expect("nothing to do");
     }
     assert_eq!(checkpoints(&folder), [11], "none is due yet");
     assert_eq!(third.snapshot("tokens", None).await.expect("readable").rows(), Some(20));
@@ -44,4 +56,85 @@ fn checkpoints(folder: &tempfile::TempDir) -> Vec<i64> {
         names.filter_map(|name| name.strip_suffix(".checkpoint.parquet")?.parse().ok()).collect();
     versions.sort_unstable();
     versions
+}
+
+/// A process that offers itself for maintenance, on a clock set by hand.
+struct Process {
+    lake: Lake,
+    lease: Lease,
+    keeper: Keeper,
+    maintenance: Maintenance,
+    clock: Arc<Hand>,
+}
+
+async fn process(store: &Arc<InMemory>, settings: Settings) -> Process {
+    let clock = Arc::new(Hand::default());
+    let deps = Deps::new(clock.clone());
+    let lake = Lake::open_on(store.clone(), &deps).await.expect("a lake");
+    let lease = Lease::new(lake.store(), "maintenance", None, true, clock.clone());
+    let keeper = Keeper::new(clock.clone());
+    let maintenance = Maintenance::new(settings, keeper.clone(), &deps);
+    Process { lake, lease, keeper, maintenance, clock }
+}
+
+#[tokio::test]
+async fn only_the_holder_of_the_lease_works_and_the_next_one_goes_on_where_it_stopped() {
+    let store = Arc::new(InMemory::new());
+    let mut first = process(&store, Settings::default()).await;
+    let mut second = process(&store, Settings::default()).await;
+    for frame in 0..4 {
+        offer(&first.lake, "j", frame).await.expect("committed");
+    }
+    first.keeper.tend(&mut first.lease).await.expect("taken");
+    second.keeper.tend(&mut second.lease).await.expect("seen");
+    for process in [&first, &second] {
+        process.clock.pass(Duration::from_secs(11));
+        process.clock.jump(130_000_000);
+    }
+    second.maintenance.round(&second.lake).await;
+    assert_eq!(first.lake.snapshot("tokens", Some(3)).await.expect("readable").files.len(), 4, "it has no lease");
+    first.maintenance.round(&first.lake).await;
+    assert_eq!(first.lake.snapshot("tokens", Some(4)).await.expect("readable").files.len(), 1, "merged");
+    // The first is gone. Its clock stands still; the second's goes on.
+    second.keeper.tend(&mut second.lease).await.expect("seen");
+    second.clock.pass(Duration::from_secs(16));
+    second.keeper.tend(&mut second.lease).await.expect("taken");
+    for frame in 4..6 {
+        offer(&second.lake, "j", frame).await.expect("committed");
+    }
+    second.clock.jump(15 * 60_000_000);
+    second.maintenance.round(&second.lake).await;
+    let snapshot = second.lake.snapshot("tokens", Some(7)).await.expect("readable");
+    assert_eq!((snapshot.files.len(), snapshot.rows()), (1, Some(6)));
+}
+
+#[tokio::test]
+async fn a_clock_far_ahead_of_the_stores_deletes_nothing() {
+    let store = Arc::new(InMemory::new());
+    let mut process = process(&store, Settings::default()).await;
+    offer(&process.lake, "j", 0).await.expect("committed");
+    assert_eq!(process.maintenance.now_us(), None, "nobody knows what time it is yet");
+    for _ in 0..2 {
+        process.keeper.tend(&mut process.lease).await.expect("held");
+    }
+    // The store's clock is the machine's, which is past the sample's rows by less than a week or by much more.
+    let store_us = process.keeper.store_us().expect("known from the second heartbeat on");
+    process.clock.jump(100 * 365 * 86_400_000_000);
+    let now_us = process.maintenance.now_us().expect("known");
+    assert!(now_us - store_us <= super::SKEW_US, "{now_us} {store_us}");
+}
+
+#[test]
+fn settings_that_would_delete_what_readers_hold_are_refused() {
+    let faults = |settings: Settings| {
+        let mut faults = Vec::new();
+        settings.validate(&mut faults);
+        faults.len()
+    };
+    assert_eq!(faults(Settings::default()), 0);
+    let days = BTreeMap::from([("moods".to_owned(), 3), ("tokens".to_owned(), 0)]);
+    let wrong = Settings { keep_replaced: Duration::from_secs(1), keep_orphans: Duration::ZERO, retention_days: days };
+    assert_eq!(faults(wrong), 4);
+    let long = Settings { keep_replaced: Duration::from_secs(25 * 3_600), ..Settings::default() };
+    assert_eq!(faults(long), 1, "the log does not remember for so long");
 }

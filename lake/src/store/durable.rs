@@ -15,8 +15,8 @@ use futures::stream::BoxStream;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMode,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, UpdateVersion,
 };
 use uuid::Uuid;
 
@@ -31,6 +31,32 @@ impl Durable {
     pub(super) fn new(inner: LocalFileSystem, root: PathBuf) -> Durable {
         Durable { inner, root }
     }
+
+    /// Replaces an object that still has this ETag. Processes exclude each other by a lock on a file beside it.
+    async fn update(&self, location: &Path, payload: PutPayload, expected: &UpdateVersion) -> Result<PutResult> {
+        let (path, root) = (self.inner.path_to_filesystem(location)?, self.root.clone());
+        let changed = |source| object_store::Error::Precondition { path: location.to_string(), source };
+        let found = match self.inner.head(location).await {
+            Err(error @ object_store::Error::NotFound { .. }) => return Err(changed(error.into())),
+            found => found?,
+        };
+        let lock = beside(&path, "lock");
+        let held = blocking(move || lock_file(&lock)).await?;
+        // Looked at again under the lock: what was found above only showed that there is a folder.
+        let now = self.inner.head(location).await?;
+        if now.e_tag.is_none() || now.e_tag != expected.e_tag {
+            return Err(changed(format!("its ETag is {:?}, was {:?}", now.e_tag, found.e_tag).into()));
+        }
+        blocking(move || put(&root, &path, &payload, false)).await?;
+        let written = self.inner.head(location).await?;
+        drop(held);
+        Ok(PutResult { e_tag: written.e_tag, version: None })
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await.map_err(|source| object_store::Error::JoinError { source })?;
+    done.map_err(|source| object_store::Error::Generic { store: "directory", source: source.into() })
 }
 
 impl Display for Durable {
@@ -45,7 +71,7 @@ impl ObjectStore for Durable {
         let create = match opts.mode {
             PutMode::Create => true,
             PutMode::Overwrite => false,
-            PutMode::Update(_) => return self.inner.put_opts(location, payload, opts).await,
+            PutMode::Update(expected) => return self.update(location, payload, &expected).await,
         };
         let (path, root) = (self.inner.path_to_filesystem(location)?, self.root.clone());
         let written = tokio::task::spawn_blocking(move || put(&root, &path, &payload, create));
@@ -94,7 +120,7 @@ impl ObjectStore for Durable {
 
 /// Writes beside the target, flushes, and moves into place.
 fn put(root: &FilePath, path: &FilePath, payload: &PutPayload, create: bool) -> io::Result<()> {
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+    let (Some(folder), Some(_)) = (path.parent(), path.file_name()) else {
         return Err(io::Error::new(ErrorKind::InvalidInput, "no file name"));
     };
     if create && path.exists() {
@@ -102,8 +128,7 @@ fn put(root: &FilePath, path: &FilePath, payload: &PutPayload, create: bool) -> 
         return Err(ErrorKind::AlreadyExists.into());
     }
     make_folder(root, folder)?;
-    // A dot in front hides it from every reader of the table.
-    let staged = folder.join(format!(".{}.{}.tmp", name.to_string_lossy(), Uuid::new_v4().simple()));
+    let staged = beside(path, &format!("{}.tmp", Uuid::new_v4().simple()));
     let moved = stage(&staged, payload)
         .and_then(|()| if create { fs::hard_link(&staged, path) } else { fs::rename(&staged, path) });
     if create || moved.is_err() {
@@ -111,6 +136,19 @@ fn put(root: &FilePath, path: &FilePath, payload: &PutPayload, create: bool) -> 
     }
     moved?;
     flush_folder(folder)
+}
+
+/// A file beside `path`; the dot in front hides it from every reader of the table.
+fn beside(path: &FilePath, ending: &str) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{ending}"))
+}
+
+/// Waits for the lock, which the kernel gives back when the file is closed, also by a crash.
+fn lock_file(path: &FilePath) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+    file.lock()?;
+    Ok(file)
 }
 
 fn stage(staged: &FilePath, payload: &PutPayload) -> io::Result<()> {
@@ -142,7 +180,7 @@ fn flush_folder(folder: &FilePath) -> io::Result<()> {
 mod tests {
     use object_store::local::LocalFileSystem;
     use object_store::path::Path;
-    use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode};
+    use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, UpdateVersion};
 
     use super::Durable;
 
@@ -165,6 +203,25 @@ mod tests {
         let body = store.get(&path).await.expect("there").bytes().await.expect("readable");
         assert_eq!(body, format!("writer {}", winners[0]));
         assert_eq!(std::fs::read_dir(folder.path().join("table/log")).expect("a folder").count(), 1);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn of_many_updates_of_one_version_one_wins_and_those_of_an_older_one_lose() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = store(&folder);
+        let path = Path::from("notes/lease");
+        let update = |tag: Option<String>| PutMode::Update(UpdateVersion { e_tag: tag, version: None });
+        let absent = store.put_opts(&path, "x".into(), update(None).into()).await.expect_err("nothing there");
+        assert!(matches!(absent, Error::Precondition { .. }), "{absent}");
+        store.put_opts(&path, "first".into(), PutMode::Create.into()).await.expect("created");
+        let first = store.head(&path).await.expect("there").e_tag;
+        let puts = (0..20).map(|n| store.put_opts(&path, format!("{n}").into(), update(first.clone()).into()));
+        let outcomes = futures::future::join_all(puts).await;
+        let won: Vec<_> = outcomes.iter().flatten().collect();
+        assert_eq!(won.len(), 1);
+        assert_eq!(won[0].e_tag, store.head(&path).await.expect("there").e_tag);
+        let late = store.put_opts(&path, "late".into(), update(first).into()).await.expect_err("an older version");
+        assert!(matches!(late, Error::Precondition { .. }), "{late}");
     }
 
     #[tokio::test]

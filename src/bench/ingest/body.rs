@@ -26,7 +26,7 @@ const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// One encoded request and the places of its ids and times.
 #[derive(Clone)]
-pub(super) struct Body {
+pub(in crate::bench) struct Body {
     bytes: Vec<u8>,
     spans: Vec<Places>,
     calls: usize,
@@ -46,7 +46,7 @@ struct Places {
 
 impl Body {
     /// A body of `spans` spans; the seed decides its gaps.
-    pub(super) fn new(spans: usize, seed: u64) -> Body {
+    pub(in crate::bench) fn new(spans: usize, seed: u64) -> Body {
         let mut random = StdRng::seed_from_u64(seed);
         let mut all = Vec::with_capacity(spans);
         while all.len() < spans {
@@ -58,17 +58,17 @@ impl Body {
     }
 
     /// Calls in it: each use takes that many call numbers.
-    pub(super) fn calls(&self) -> usize {
+    pub(in crate::bench) fn calls(&self) -> usize {
         self.calls
     }
 
     /// Token spans in it.
-    pub(super) fn tokens(&self) -> usize {
+    pub(in crate::bench) fn tokens(&self) -> usize {
         self.spans.len() - self.calls
     }
 
     /// The body with the ids of the calls `first…` of run `run`, ending at `end_ns`.
-    pub(super) fn fresh(&mut self, run: u64, first: u64, end_ns: u64) -> &[u8] {
+    pub(in crate::bench) fn fresh(&mut self, run: u64, first: u64, end_ns: u64) -> &[u8] {
         for (number, places) in self.spans.iter().enumerate() {
             let call = first + (number / CALL_SPANS) as u64;
             let place = (number % CALL_SPANS) as u64;

@@ -11,7 +11,7 @@ use service::error::{Error, Result};
 const PROBES: usize = 101;
 
 /// The directory of a run; one that the run made is removed with it.
-pub(super) struct Place {
+pub(in crate::bench) struct Place {
     path: PathBuf,
     ours: bool,
 }
@@ -27,7 +27,7 @@ pub(super) struct Disk {
 
 impl Place {
     /// The given directory, or a new one under the current directory.
-    pub(super) fn open(dir: Option<&Path>) -> Result<Place> {
+    pub(in crate::bench) fn open(dir: Option<&Path>) -> Result<Place> {
         let (path, ours) = match dir {
             Some(dir) => (dir.to_owned(), false),
             None => (PathBuf::from(format!("tokenwatt-bench-{}", std::process::id())), true),
@@ -38,7 +38,7 @@ impl Place {
     }
 
     /// Absolute path.
-    pub(super) fn path(&self) -> &Path {
+    pub(in crate::bench) fn path(&self) -> &Path {
         &self.path
     }
 

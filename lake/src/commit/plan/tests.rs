@@ -4,7 +4,7 @@ use std::sync::Arc;
 use telemetry::table::TOKENS;
 
 use super::{Plan, Stamp, Verdict, plan};
-use crate::commit::{Change, Entry};
+use crate::commit::{Change, Effect, Entry};
 use crate::log::State;
 use crate::snapshot::File;
 
@@ -24,7 +24,7 @@ fn change(journal: &str, from: u64, to: u64, adds: &[&str], removes: &[&str]) ->
     let adds = adds.iter().map(|name| file(name)).collect();
     let entry = Entry { journal: journal.to_owned(), table: "tokens", from, to, adds };
     let removes = removes.iter().map(|name| file(name).path).collect();
-    Arc::new(Change { entry, removes, data_change: true })
+    Arc::new(Change { entry, removes, effect: Effect::Advance })
 }
 
 fn decide(state: &State, changes: &[Arc<Change>]) -> Plan {

@@ -7,11 +7,18 @@ use arrow::array::{
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, TimestampMicrosecondType};
 use bytes::Bytes;
-use service::Kind;
-use telemetry::table::{REQUESTS, TABLES, TOKENS};
+use service::{Kind, Result};
+use telemetry::table::{REQUESTS, TABLES, TOKENS, Table};
 
-use super::{digest, merge, open};
-use crate::encode::encode;
+use super::digest::Digest;
+use super::{Input, Merged, PIECE_ROWS, open};
+use crate::encode::{Encoded, encode};
+
+/// Merges files that are not in order.
+fn merge(table: &'static Table, files: Vec<Bytes>, rows: u64) -> Result<Encoded> {
+    let files = files.into_iter().map(|body| Input { body, sorted: false }).collect();
+    super::merge(table, files, rows).map(|merged| merged.encoded)
+}
 
 fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
     let fields: Vec<_> =
@@ -39,7 +46,8 @@ fn attributes(values: &[Option<&str>]) -> ArrayRef {
 }
 
 fn read(body: Bytes) -> RecordBatch {
-    let batches: Vec<_> = open(&TOKENS, body).expect("a file").map(|batch| batch.expect("readable")).collect();
+    let batches: Vec<_> =
+        open(&TOKENS, body, PIECE_ROWS).expect("a file").map(|batch| batch.expect("readable")).collect();
     concat_batches(&batches[0].schema(), &batches).expect("one schema")
 }
 
@@ -99,12 +107,18 @@ fn a_file_with_fewer_rows_than_the_log_says_is_not_replaced() {
     assert_eq!(merge(&TOKENS, vec![Bytes::from_static(b"PAR1")], 1).err().expect("torn").kind(), Kind::Corrupt);
 }
 
+fn digest(batch: &RecordBatch) -> Digest {
+    let mut digest = Digest::default();
+    digest.add(batch);
+    digest
+}
+
 #[test]
 fn a_digest_sees_a_changed_value_and_not_a_changed_order() {
     let rows = |indices: &[i64], notes: &[Option<&str>]| {
         let index: ArrayRef = Arc::new(Int64Array::from(indices.to_vec()));
         let model: ArrayRef = Arc::new(StringArray::from(notes.to_vec()));
-        digest(std::iter::once(Ok(batch(vec![("index", index), ("model", model)])))).expect("a digest")
+        digest(&batch(vec![("index", index), ("model", model)]))
     };
     let whole = rows(&[1, 2, 4], &[Some("a"), None, Some("b")]);
     assert_eq!(rows(&[4, 1, 2], &[None, Some("b"), Some("a")]), whole);
@@ -112,9 +126,7 @@ fn a_digest_sees_a_changed_value_and_not_a_changed_order() {
     assert_ne!(rows(&[1, 2, 4], &[Some("a"), None, Some("a")]), whole);
     assert_ne!(rows(&[1, 2, 4], &[Some("a"), Some(""), Some("b")]), whole);
     assert_ne!(rows(&[1, 2], &[Some("a"), Some("b")]), whole);
-    let maps = |notes: &[Option<&str>]| {
-        digest(std::iter::once(Ok(batch(vec![("attributes", attributes(notes))])))).expect("a digest")
-    };
+    let maps = |notes: &[Option<&str>]| digest(&batch(vec![("attributes", attributes(notes))]));
     assert_eq!(maps(&[None, Some("b"), Some("a")]), maps(&[Some("a"), Some("b"), None]));
     assert_ne!(maps(&[None, Some("b"), Some("a")]), maps(&[None, Some("b"), Some("c")]));
 }
@@ -132,4 +144,52 @@ fn more_rows_than_one_piece_are_all_in_order() {
     let merged = merge(&TOKENS, files.into(), count.unsigned_abs()).expect("merged");
     let found = read(merged.body);
     assert!(found["index"].as_primitive::<Int64Type>().values().iter().copied().eq(0..count));
+}
+
+#[test]
+fn files_in_order_are_streamed_beside_one_that_is_not_and_a_twin_is_found_across_pieces() {
+    let count = 5 * PIECE_ROWS as i64;
+    let ids =
+        |rows: &[i64]| -> ArrayRef { Arc::new(StringArray::from_iter_values(rows.iter().map(|n| format!("{n:08}")))) };
+    let rows = |rows: &[i64]| {
+        let span: ArrayRef = Arc::new(StringArray::from(vec!["s"; rows.len()]));
+        let zeros: ArrayRef = Arc::new(Int64Array::from(vec![0; rows.len()]));
+        batch(vec![
+            ("time", times(rows)),
+            ("trace_id", ids(rows)),
+            ("request_span_id", span),
+            ("choice", Arc::clone(&zeros)),
+            ("index", zeros),
+        ])
+    };
+    let (even, odd): (Vec<_>, Vec<_>) = (0..count).partition(|n| n % 2 == 0);
+    // In reverse order, and every seventh is there again.
+    let late: Vec<_> = (0..count).rev().filter(|n| n % 7 == 0).collect();
+    let files = [(even, true), (odd, true), (late.clone(), false)]
+        .map(|(part, sorted)| Input { body: encode(&TOKENS, &[rows(&part)]).expect("encodable").body, sorted });
+    let total = count.unsigned_abs() + late.len() as u64;
+    let Merged { encoded, removed } = super::merge(&TOKENS, files.into(), total).expect("merged");
+    assert_eq!((encoded.rows, removed.rows, removed.at_odds), (count.unsigned_abs(), late.len() as u64, 0));
+    let time = &encoded.stats["time"];
+    assert_eq!(format!("{:?} {:?}", time.min, time.max), format!("Some(Time(0)) Some(Time({}))", count - 1));
+    let found = read(encoded.body);
+    assert!(found["time"].as_primitive::<TimestampMicrosecondType>().values().iter().copied().eq(0..count));
+}
+
+#[test]
+fn rows_that_do_not_say_which_span_they_are_of_are_never_twins() {
+    let rows = || batch(vec![("time", times(&[1])), ("index", Arc::new(Int64Array::from(vec![1])))]);
+    let empty = || {
+        let text = |value: &str| -> ArrayRef { Arc::new(StringArray::from(vec![value])) };
+        let zero: ArrayRef = Arc::new(Int64Array::from(vec![0]));
+        batch(vec![
+            ("time", times(&[1])),
+            ("trace_id", text("")),
+            ("request_span_id", text("s")),
+            ("choice", Arc::clone(&zero)),
+            ("index", zero),
+        ])
+    };
+    let bodies = [rows(), rows(), empty(), empty()].map(|rows| encode(&TOKENS, &[rows]).expect("encodable").body);
+    assert_eq!(merge(&TOKENS, bodies.into(), 4).expect("merged").rows, 4);
 }

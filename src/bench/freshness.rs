@@ -1,0 +1,214 @@
+//! Freshness: how long after a collector received a row a reader sees it, with many collectors on one slow store.
+//!
+//! ```text
+//! senders ─OTLP/HTTP─► collectors (each with a journal of its own) ─► store in memory, slowed ◄─ reader
+//! ```
+//!
+//! All run in this process, so that the commits of many collectors can be watched on a small machine. The store is no S3: it is
+//! memory with a delay before each request. What is measured is the way through journals, flushes, leases and commits.
+
+mod reader;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lake::Lake;
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
+use object_store::throttle::{ThrottleConfig, ThrottledStore};
+use serde_json::{Value, json};
+use service::Deps;
+use service::error::{Error, Result};
+
+use super::ingest::body::Body;
+use reader::{Reader, Sent};
+
+/// Spans of one body: two calls.
+const BODY_SPANS: usize = 256;
+/// Time for the rows sent last to be seen.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Time for leases to be taken and connections to be made before the load begins.
+const SETTLE: Duration = Duration::from_secs(6);
+
+/// Flags of `tokenwatt bench freshness`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Print one line of JSON.
+    #[arg(long)]
+    json: bool,
+    /// Collectors on the store.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
+    collectors: u32,
+    /// Delay before each request to the store, milliseconds.
+    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(0..=5_000))]
+    store_latency_ms: u64,
+    /// Tokens a second to each collector.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(127..=100_000))]
+    tokens_per_s: u32,
+    /// Seconds of load.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    seconds: u64,
+    /// Let every collector commit for itself, as if there were no lease.
+    #[arg(long)]
+    straight: bool,
+    /// Directory for the journals. Default: a new one under the current directory, removed at the end.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+}
+
+/// One collector and what is sent to it.
+struct Node {
+    deps: Deps,
+    endpoint: String,
+    journal: String,
+    number: u64,
+}
+
+/// Measures once and prints the figures.
+///
+/// # Errors
+/// When a collector does not start, or refuses what it is sent.
+pub(crate) async fn run(args: Args) -> Result<()> {
+    let place = super::ingest::disk::Place::open(args.dir.as_deref())?;
+    let store: Arc<dyn ObjectStore> = Arc::new(ThrottledStore::new(InMemory::new(), throttle(&args)));
+    let mut nodes = Vec::new();
+    for number in 0..args.collectors {
+        nodes.push(start(&args, &store, place.path(), number).await?);
+    }
+    tokio::time::sleep(SETTLE).await;
+    let reader = Reader::start(Lake::open_on(Arc::clone(&store), &Deps::system()).await?);
+    let begun = Instant::now();
+    let until = begun + Duration::from_secs(args.seconds);
+    let loads = nodes.iter().map(|node| send(node, args.tokens_per_s, until));
+    let sent = futures::future::try_join_all(loads).await?;
+    let seen = reader.until(&sent, PATIENCE).await?;
+    let figures = figures(&args, &nodes, &sent, &seen);
+    for node in &nodes {
+        node.deps.shutdown.walk(Duration::from_secs(10)).await;
+    }
+    print(&args, &figures)
+}
+
+/// The delay, before each request whatever it asks for.
+fn throttle(args: &Args) -> ThrottleConfig {
+    let delay = Duration::from_millis(args.store_latency_ms);
+    ThrottleConfig {
+        wait_get_per_call: delay,
+        wait_put_per_call: delay,
+        wait_list_per_call: delay,
+        wait_list_with_delimiter_per_call: delay,
+        wait_delete_per_call: delay,
+        ..ThrottleConfig::default()
+    }
+}
+
+async fn start(args: &Args, store: &Arc<dyn ObjectStore>, place: &Path, number: u32) -> Result<Node> {
+    let deps = Deps::system();
+    let state = place.join(format!("collector-{number}"));
+    let config = collector::Config {
+        grpc_addr: ([127, 0, 0, 1], 0).into(),
+        http_addr: ([127, 0, 0, 1], 0).into(),
+        state: state.clone(),
+        flush_after: Duration::from_secs(2),
+        share_commits: Some(!args.straight),
+        ..collector::Config::default()
+    };
+    let lake = Lake::open_on(Arc::clone(store), &deps).await?;
+    let built = collector::build(config, lake, deps.clone()).await?;
+    let endpoint = format!("http://{}/v1/traces", built.http_addr());
+    let id = state.join("journal").join("id");
+    let journal = std::fs::read_to_string(&id);
+    let journal = journal.map_err(|e| Error::internal(format!("read {}", id.display())).with_source(e))?;
+    deps.tasks.spawn("collector", built.run());
+    Ok(Node { deps, endpoint, journal: journal.trim().to_owned(), number: u64::from(number) })
+}
+
+/// Sends bodies evenly until time is up, each again until it is acknowledged.
+async fn send(node: &Node, tokens_per_s: u32, until: Instant) -> Result<Sent> {
+    let mut body = Body::new(BODY_SPANS, node.number);
+    let every = Duration::from_secs_f64(body.tokens() as f64 / f64::from(tokens_per_s));
+    let client = reqwest::Client::new();
+    let mut sent = Sent { journal: node.journal.clone(), bodies: Vec::new() };
+    let mut ticks = tokio::time::interval(every);
+    let (run, mut call) = (node.number, 0);
+    while Instant::now() < until {
+        ticks.tick().await;
+        let end_ns = u64::try_from(node.deps.clock.now_ns()).unwrap_or(0);
+        let bytes = body.fresh(run, call, end_ns).to_vec();
+        call += body.calls() as u64;
+        let at = Instant::now();
+        post(&client, &node.endpoint, bytes).await?;
+        sent.bodies.push((at, body.tokens() as u64));
+    }
+    Ok(sent)
+}
+
+async fn post(client: &reqwest::Client, endpoint: &str, bytes: Vec<u8>) -> Result<()> {
+    loop {
+        let request = client.post(endpoint).header("content-type", "application/x-protobuf").body(bytes.clone());
+        let failed = |e| Error::unavailable(format!("send to {endpoint}")).with_source(e);
+        let answer = request.send().await.map_err(failed)?;
+        match answer.status().as_u16() {
+            200 => return Ok(()),
+            429 | 503 => tokio::time::sleep(Duration::from_millis(200)).await,
+            status => return Err(Error::invalid(format!("{endpoint} answered {status}"))),
+        }
+    }
+}
+
+fn figures(args: &Args, nodes: &[Node], sent: &[Sent], seen: &reader::Seen) -> Value {
+    let total = |name: &str| nodes.iter().map(|node| sum(&node.deps.metrics.render(), name)).sum::<f64>();
+    let tokens: u64 = sent.iter().flat_map(|sent| &sent.bodies).map(|(_, tokens)| tokens).sum();
+    json!({
+        "bench": "freshness",
+        "profile": if cfg!(debug_assertions) { "dev" } else { "release" },
+        "store": "in memory, slowed",
+        "collectors": args.collectors,
+        "store_latency_ms": args.store_latency_ms,
+        "seconds": args.seconds,
+        "straight": args.straight,
+        "tokens": tokens,
+        "freshness_p50_s": seen.percentile(0.50),
+        "freshness_p95_s": seen.percentile(0.95),
+        "freshness_max_s": seen.percentile(1.0),
+        "unseen_tokens": tokens.saturating_sub(seen.rows),
+        "doubled_tokens": seen.rows.saturating_sub(tokens),
+        "versions": total("tokenwatt_lake_commits_total"),
+        "entries": total("tokenwatt_lake_entries_total"),
+        "failed_commits": total("tokenwatt_lake_commit_failures_total"),
+        "lost_races": total("tokenwatt_lake_lost_races_total"),
+        "entries_sent": total("tokenwatt_collector_entries_sent_total"),
+        "entries_unsent": total("tokenwatt_collector_entries_unsent_total"),
+    })
+}
+
+/// Sum of the series of one name.
+fn sum(text: &str, name: &str) -> f64 {
+    let lines = text.lines().filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '{'])));
+    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+}
+
+#[allow(clippy::print_stdout, reason = "figures are the command's output")]
+fn print(args: &Args, figures: &Value) -> Result<()> {
+    if args.json {
+        println!("{figures}");
+        return Ok(());
+    }
+    let fields = figures.as_object().ok_or_else(|| Error::internal("figures are not an object"))?;
+    for (name, value) in fields {
+        println!("{name:<28} {value}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sum;
+
+    #[test]
+    fn only_series_of_that_name_are_added_up() {
+        let text = "# HELP a_total x\na_total 1\na_total{table=\"tokens\"} 2.5\na_total_more 7\nb_total 9\n";
+        assert!((sum(text, "a_total") - 3.5).abs() < 1e-9);
+    }
+}
