@@ -63,7 +63,8 @@ async fn holder(store: &Arc<dyn ObjectStore>) -> Process {
         tokio::task::yield_now().await;
     }
     let routes: Router = router(Desk { commits: process.commits.clone(), token: Some(TOKEN.to_owned()) });
-    tokio::spawn(serve::serve(listener, routes, process.deps.shutdown.token(service::shutdown::Stage::Ingest)));
+    let stop = process.deps.shutdown.token(service::shutdown::Stage::Ingest);
+    tokio::spawn(serve::serve(listener, routes, Duration::from_secs(3_600), stop));
     process
 }
 
