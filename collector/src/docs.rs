@@ -71,18 +71,27 @@ fn dialects(page: &mut String) {
         let engine = dialect.engine.unwrap_or_default();
         row(page, &[dialect.name, dialect.sign, engine, measured, dialect.ttft_definition]);
     }
-    table(page, "What a streamed call fills, and what is always NULL", &["dialect", "fills", "never fills"]);
+    table(page, "What a streamed call fills, and what its spans never tell", &["dialect", "fills", "never tells"]);
     let mut columns: Vec<&str> = Vec::new();
-    for column in DIALECTS.iter().flat_map(|dialect| dialect.gives) {
-        if !columns.contains(column) {
+    for column in DIALECTS.iter().flat_map(|dialect| dialect.fills()) {
+        if !columns.contains(&column) && !OF_RESOURCE.contains(&column) {
             columns.push(column);
         }
     }
     for dialect in DIALECTS {
-        let never: Vec<&str> = columns.iter().copied().filter(|column| !dialect.gives.contains(column)).collect();
-        row(page, &[dialect.name, &dialect.gives.join(", "), &never.join(", ")]);
+        let fills: Vec<&str> = dialect.fills().collect();
+        let never: Vec<&str> = columns.iter().copied().filter(|column| !fills.contains(column)).collect();
+        row(page, &[dialect.name, &fills.join(", "), &never.join(", ")]);
     }
+    let _ = write!(
+        page,
+        "\nWhatever the dialect, {} come from the resource, or from the configuration, where the span does not name them.\n",
+        OF_RESOURCE.map(|column| format!("`{column}`")).join(", ")
+    );
 }
+
+/// Columns that a resource or an operator can name for every emitter.
+const OF_RESOURCE: [&str; 6] = ["engine", "accelerator", "chips", "model", "quantization", "tensor_parallel"];
 
 fn attributes(page: &mut String) {
     let columns = ["dialect", "attribute", "column of `requests`", "unit as sent"];

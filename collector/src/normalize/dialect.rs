@@ -61,8 +61,8 @@ pub struct Dialect {
     pub more: More,
     /// What is true of every call of it.
     pub flags: Flags,
-    /// Columns of `requests` that a streamed call fills; the others it never does.
-    pub gives: &'static [&'static str],
+    /// Columns of `requests` that a streamed call fills, with spaces between; the others it never does.
+    pub gives: &'static str,
 }
 
 /// Reads what no alias can say.
@@ -117,8 +117,13 @@ impl Dialect {
             named: &[],
             more: |_, _, _| Ok(()),
             flags: Flags::NONE,
-            gives: &[],
+            gives: "",
         }
+    }
+
+    /// Columns of `requests` that a streamed call fills.
+    pub fn fills(&self) -> impl Iterator<Item = &'static str> {
+        self.gives.split_whitespace()
     }
 
     /// What the span's name says: the first part that it contains.

@@ -39,7 +39,7 @@ pub(super) const OPENLIT: Family = Family {
 
 pub(super) const DCGM: Family = Family {
     device: &["UUID", "gpu"],
-    vendor: Some("nvidia"),
+    vendor: Some("NVIDIA"),
     boundary: Some("board"),
     energy_method: Some("energy_counter"),
     utilization_kind: Some("executing"),
@@ -63,7 +63,7 @@ pub(super) const DCGM: Family = Family {
 /// Triton counts joules, unlike DCGM, from which it has them.
 pub(super) const TRITON: Family = Family {
     device: &["gpu_uuid"],
-    vendor: Some("nvidia"),
+    vendor: Some("NVIDIA"),
     boundary: Some("board"),
     energy_method: Some("energy_counter"),
     utilization_kind: Some("executing"),

@@ -9,7 +9,7 @@ pub(super) const NEURON: Family = Family {
     device: &["neuroncore"],
     // A core and a chip are both numbered from 0.
     device_prefix: "nc",
-    vendor: Some("aws"),
+    vendor: Some("AWS"),
     utilization_kind: Some("executing"),
     ..Family::new(
         "neuron-monitor",

@@ -11,7 +11,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     measured_at: Place::Gateway,
     ttft_definition: "first_response_in_frontend",
     aliases: ALIASES,
-    gives: &["engine", "input_tokens", "output_tokens", "ttft_s", "tpot_s", "e2e_s"],
+    gives: "engine input_tokens output_tokens ttft_s tpot_s e2e_s",
     ..Dialect::new("dynamo", "`ttft_ms` with `decode_worker_id` or `avg_itl_ms`", |sight| {
         call_if(sight.has("ttft_ms") && sight.has_one_of(&["decode_worker_id", "avg_itl_ms"]))
     })

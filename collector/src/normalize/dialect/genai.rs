@@ -15,20 +15,8 @@ pub(super) fn is_call_of_a_model(operation: &str) -> bool {
 
 /// Spans that say which operation they are.
 pub(super) const CURRENT: Dialect = Dialect {
-    gives: &[
-        "request_id",
-        "model",
-        "operation",
-        "stream",
-        "input_tokens",
-        "cached_input_tokens",
-        "output_tokens",
-        "reasoning_tokens",
-        "ttft_s",
-        "tpot_s",
-        "e2e_s",
-        "finish_reason",
-    ],
+    gives: "request_id model operation stream input_tokens cached_input_tokens output_tokens \
+        reasoning_tokens ttft_s tpot_s e2e_s finish_reason",
     ..Dialect::new("gen_ai", "`gen_ai.operation.name` that names one call of a model", |sight| {
         call_if(sight.text(names::OPERATION).is_some_and(is_call_of_a_model))
     })
@@ -36,7 +24,7 @@ pub(super) const CURRENT: Dialect = Dialect {
 
 /// Spans from before operations had names: a model and a usage, and no sign of an agent or a tool.
 pub(super) const OLD: Dialect = Dialect {
-    gives: &["request_id", "model", "input_tokens", "output_tokens", "e2e_s", "finish_reason"],
+    gives: "request_id model input_tokens output_tokens e2e_s finish_reason",
     ..Dialect::new(
         "gen_ai_old",
         "`gen_ai.system` or `gen_ai.provider.name`, a model and tokens, no operation",

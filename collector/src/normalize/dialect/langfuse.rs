@@ -12,16 +12,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     ttft_definition: "completion_start",
     aliases: ALIASES,
     usage: USAGE,
-    gives: &[
-        "model",
-        "input_tokens",
-        "cached_input_tokens",
-        "output_tokens",
-        "reasoning_tokens",
-        "ttft_s",
-        "tpot_s",
-        "e2e_s",
-    ],
+    gives: "model input_tokens cached_input_tokens output_tokens reasoning_tokens ttft_s tpot_s e2e_s",
     ..Dialect::new("langfuse", "`langfuse.observation.type` = `generation` or `embedding`", |sight| {
         let Some(kind) = sight.text(KIND) else { return Verdict::Foreign };
         call_or_none(matches!(kind, "generation" | "embedding"))

@@ -8,19 +8,8 @@ use super::{Dialect, Place, Verdict};
 pub(super) const DIALECT: Dialect = Dialect {
     measured_at: Place::Gateway,
     aliases: ALIASES,
-    gives: &[
-        "request_id",
-        "model",
-        "tenant",
-        "operation",
-        "stream",
-        "input_tokens",
-        "cached_input_tokens",
-        "output_tokens",
-        "reasoning_tokens",
-        "e2e_s",
-        "finish_reason",
-    ],
+    gives: "request_id model tenant operation stream input_tokens cached_input_tokens output_tokens \
+        reasoning_tokens e2e_s finish_reason",
     ..Dialect::new("litellm", "span `litellm_request`, none of those around or inside it", |sight| {
         match sight.span.name {
             "litellm_request" => Verdict::Call,

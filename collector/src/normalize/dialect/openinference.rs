@@ -7,16 +7,7 @@ use super::{Dialect, Verdict, call_or_none};
 
 pub(super) const DIALECT: Dialect = Dialect {
     aliases: ALIASES,
-    gives: &[
-        "model",
-        "input_tokens",
-        "cached_input_tokens",
-        "output_tokens",
-        "reasoning_tokens",
-        "ttft_s",
-        "tpot_s",
-        "e2e_s",
-    ],
+    gives: "model input_tokens cached_input_tokens output_tokens reasoning_tokens ttft_s tpot_s e2e_s",
     ..Dialect::new("openinference", "`openinference.span.kind` = `LLM` or `EMBEDDING`", |sight| {
         let Some(kind) = sight.text(KIND) else { return Verdict::Foreign };
         call_or_none(matches!(kind, "LLM" | "EMBEDDING"))

@@ -8,18 +8,7 @@ use super::{Dialect, FIRST_CHUNK, Verdict, call_or_none};
 
 pub(super) const DIALECT: Dialect = Dialect {
     aliases: ALIASES,
-    gives: &[
-        "request_id",
-        "model",
-        "operation",
-        "stream",
-        "input_tokens",
-        "output_tokens",
-        "ttft_s",
-        "tpot_s",
-        "e2e_s",
-        "finish_reason",
-    ],
+    gives: "request_id model operation stream input_tokens output_tokens ttft_s tpot_s e2e_s finish_reason",
     ..Dialect::new("openlit", "`gen_ai.application_name` or `gen_ai.environment`, and an operation", |sight| {
         if !sight.has_one_of(&["gen_ai.application_name", "gen_ai.environment"]) {
             return Verdict::Foreign;

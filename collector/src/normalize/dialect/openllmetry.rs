@@ -4,18 +4,8 @@
 use super::{Dialect, Verdict, call_if};
 
 pub(super) const DIALECT: Dialect = Dialect {
-    gives: &[
-        "request_id",
-        "model",
-        "operation",
-        "stream",
-        "input_tokens",
-        "cached_input_tokens",
-        "output_tokens",
-        "reasoning_tokens",
-        "e2e_s",
-        "finish_reason",
-    ],
+    gives: "request_id model operation stream input_tokens cached_input_tokens output_tokens \
+        reasoning_tokens e2e_s finish_reason",
     ..Dialect::new(
         "openllmetry",
         "`llm.request.type` that names one call of a model, no `traceloop.span.kind`",

@@ -12,20 +12,8 @@ pub(super) const DIALECT: Dialect = Dialect {
     ttft_definition: "first_output_in_tokenizer_manager",
     aliases: ALIASES,
     flags: Flags::PREFILL_WITH_QUEUE,
-    gives: &[
-        "request_id",
-        "engine",
-        "model",
-        "input_tokens",
-        "cached_input_tokens",
-        "output_tokens",
-        "prefill_s",
-        "decode_s",
-        "ttft_s",
-        "tpot_s",
-        "e2e_s",
-        "finish_reason",
-    ],
+    gives: "request_id engine model input_tokens cached_input_tokens output_tokens prefill_s decode_s ttft_s \
+        tpot_s e2e_s finish_reason",
     ..Dialect::new("sglang", "`rid`, and `module` that begins with `sglang::`; not a root of prefill alone", |sight| {
         if !sight.has("rid") || !sight.text("module").is_some_and(|module| module.starts_with("sglang::")) {
             return Verdict::Foreign;

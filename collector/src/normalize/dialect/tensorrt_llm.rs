@@ -9,7 +9,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     measured_at: Place::Server,
     // It compares a steady clock with a wall clock, and says nowhere what it calls the first token.
     ttft_definition: "unknown",
-    gives: &["request_id", "engine", "input_tokens", "output_tokens", "queue_s", "ttft_s", "tpot_s", "e2e_s"],
+    gives: "request_id engine input_tokens output_tokens queue_s ttft_s tpot_s e2e_s",
     ..Dialect::new(
         "tensorrt_llm",
         "`gen_ai.latency.` `time_to_first_token`, `e2e` and `time_in_queue`, none of `time_in_model_*`",

@@ -14,7 +14,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     aliases: ALIASES,
     named: NAMED,
     more: tokens,
-    gives: &["engine", "operation", "stream", "output_tokens", "queue_s", "e2e_s"],
+    gives: "engine operation stream output_tokens queue_s e2e_s",
     ..Dialect::new("tgi", "`total_time` and `validation_time` as text", |sight| {
         call_if(sight.text("total_time").is_some() && sight.text("validation_time").is_some())
     })

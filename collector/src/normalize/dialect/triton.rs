@@ -19,7 +19,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     ttft_definition: "first_response",
     aliases: ALIASES,
     more: queue_and_responses,
-    gives: &["request_id", "engine", "model", "stream", "queue_s", "ttft_s", "e2e_s"],
+    gives: "request_id engine model stream queue_s ttft_s e2e_s",
     ..Dialect::new(
         "triton",
         "`triton.model_name`, which is the span's name, and no `triton.trace_parent_id` but 0",

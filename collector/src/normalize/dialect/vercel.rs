@@ -6,19 +6,8 @@ use super::{Dialect, Named, Verdict, call_or_none};
 pub(super) const DIALECT: Dialect = Dialect {
     aliases: ALIASES,
     named: NAMED,
-    gives: &[
-        "request_id",
-        "model",
-        "stream",
-        "input_tokens",
-        "cached_input_tokens",
-        "output_tokens",
-        "reasoning_tokens",
-        "ttft_s",
-        "tpot_s",
-        "e2e_s",
-        "finish_reason",
-    ],
+    gives: "request_id model stream input_tokens cached_input_tokens output_tokens reasoning_tokens ttft_s \
+        tpot_s e2e_s finish_reason",
     ..Dialect::new("vercel_ai", "span `ai.*.do*` with `ai.model.id`", |sight| {
         if !sight.span.name.starts_with("ai.") || !sight.has_one_of(&["ai.model.id", "ai.operationId"]) {
             return Verdict::Foreign;

@@ -13,7 +13,7 @@ pub(super) const V0: Dialect = Dialect {
     engine: Some("vllm"),
     measured_at: Place::Server,
     ttft_definition: FIRST_OUTPUT,
-    gives: &["request_id", "engine", "model", "input_tokens", "output_tokens", "queue_s", "ttft_s", "tpot_s", "e2e_s"],
+    gives: "request_id engine model input_tokens output_tokens queue_s ttft_s tpot_s e2e_s",
     ..Dialect::new("vllm_v0", "span `llm_request` with `gen_ai.usage.num_sequences`", |sight| {
         call_if(sight.span.name == names::SPAN_REQUEST && sight.has("gen_ai.usage.num_sequences"))
     })
@@ -24,18 +24,7 @@ pub(super) const V1: Dialect = Dialect {
     engine: Some("vllm"),
     measured_at: Place::Server,
     ttft_definition: FIRST_OUTPUT,
-    gives: &[
-        "request_id",
-        "engine",
-        "input_tokens",
-        "output_tokens",
-        "queue_s",
-        "prefill_s",
-        "decode_s",
-        "ttft_s",
-        "tpot_s",
-        "e2e_s",
-    ],
+    gives: "request_id engine input_tokens output_tokens queue_s prefill_s decode_s ttft_s tpot_s e2e_s",
     ..Dialect::new("vllm_v1", "any other span `llm_request` with `gen_ai.latency.*`", |sight| {
         call_if(sight.span.name == names::SPAN_REQUEST && sight.has_prefix("gen_ai.latency."))
     })

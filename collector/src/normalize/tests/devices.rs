@@ -70,7 +70,7 @@ fn dcgm_counts_in_units_of_its_own() {
         ("kind", "accelerator"),
         ("host_id", "node-7"),
         ("device", "GPU-a"),
-        ("vendor", "nvidia"),
+        ("vendor", "NVIDIA"),
         ("accelerator", "NVIDIA H100"),
         ("power_w", "412.5"),
         ("energy_j", "2.5"),
@@ -102,7 +102,7 @@ fn slices_of_a_gpu_do_not_multiply_its_watts() {
         ("DCGM_FI_DEV_FB_USED", "", 1.0, &two),
     ]);
     let of = |device: &str, more: &[(&str, &str)]| {
-        let mut columns = row(&[("kind", "accelerator"), ("vendor", "nvidia"), ("device", device)]);
+        let mut columns = row(&[("kind", "accelerator"), ("vendor", "NVIDIA"), ("device", device)]);
         columns.extend(row(&[("attributes.gpu", "0")]));
         columns.extend(row(more));
         columns
@@ -147,7 +147,7 @@ fn neuron_cores() {
     let expected = row(&[
         ("kind", "accelerator"),
         ("device", "nc2"),
-        ("vendor", "aws"),
+        ("vendor", "AWS"),
         ("region", "eu-west-1"),
         ("zone", "eu-west-1a"),
         ("host_id", "i-1"),
