@@ -27,8 +27,17 @@ pub struct Checked {
     pub timeless: bool,
     /// Parts of a message sent apart, or ids as hex text: [`super::canonical`] mends it, and then the body is checked again.
     pub odd: bool,
+    /// A group, scope or metric with a fault of its own, be it one without items.
+    pub unsound: bool,
     /// Bytes of resources, scopes and metrics, each counted once for every row that repeats it.
     pub shared_bytes: u64,
+}
+
+impl Checked {
+    /// Whether turning the body into rows needs another look at each of its parts.
+    pub fn is_faulty(&self) -> bool {
+        self.rejected > 0 || self.odd || self.unsound
+    }
 }
 
 /// Why one item is rejected.
@@ -93,10 +102,12 @@ fn check_group(
     checked: &mut Checked,
 ) -> Result<(), Malformed> {
     let group = group_fault(bytes, &mut checked.odd)?;
+    checked.unsound |= group.is_some();
     let resource = message_bytes(bytes, checked)?;
     for field in Fields::new(bytes) {
         if let (2, Raw::Bytes(scope)) = field? {
             let fault = group.or(scope_fault(scope, &mut checked.odd)?);
+            checked.unsound |= fault.is_some();
             let bytes = resource + message_bytes(scope, checked)?;
             let shared = Shared { fault, bytes, token_bytes: resource.min(TOKEN_BYTES) };
             for field in Fields::new(scope) {
@@ -139,6 +150,7 @@ fn check_record(
         return check_item(signal, message, bytes, shared, late, checked);
     };
     let fault = shared.fault.or(metric_fault(bytes, &mut checked.odd)?);
+    checked.unsound |= fault.is_some();
     let mut head = bytes.len();
     for field in Fields::new(bytes) {
         if let (number, Raw::Bytes(data)) = field?

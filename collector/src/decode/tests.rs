@@ -141,6 +141,29 @@ fn invalid_text_rejects_one_span() {
     assert_eq!((checked.accepted, checked.rejected, checked.fault), (1, 1, Some(Fault::Utf8)));
 }
 
+/// A fault in what items share is seen also where there are none, since it would stop the reading of the rest.
+#[test]
+fn a_fault_without_items_is_seen() {
+    use super::wire::put_bytes;
+    let within = |numbers: &[u32], bytes: &[u8]| {
+        numbers.iter().rev().fold(bytes.to_vec(), |inner, number| {
+            let mut outer = Vec::new();
+            put_bytes(*number, &inner, &mut outer);
+            outer
+        })
+    };
+    for (signal, path) in [
+        (Signal::Traces, vec![1, 3]),
+        (Signal::Traces, vec![1, 1, 1, 1]),
+        (Signal::Logs, vec![1, 2, 1, 1]),
+        (Signal::Metrics, vec![1, 2, 2, 1]),
+    ] {
+        let checked = accept(signal, &within(&path, &[0xff])).unwrap();
+        assert_eq!((checked.accepted, checked.rejected, checked.is_faulty()), (0, 0, true), "{path:?}");
+        assert!(!accept(signal, &within(&path, b"x")).unwrap().is_faulty(), "{path:?}");
+    }
+}
+
 /// A body that inflates past the limit is refused at the limit, whatever it would have become.
 #[test]
 fn a_bomb_is_refused_at_the_limit() {

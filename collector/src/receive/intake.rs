@@ -131,7 +131,7 @@ impl Intake {
         // A sender that goes away while the queue is full takes its body along; its retry must find it new.
         let on_the_way = OnTheWay::new(&self.parts.digests, digest);
         let (done, durable) = oneshot::channel();
-        let faulty = checked.rejected > 0 || checked.odd;
+        let faulty = checked.is_faulty();
         let stored = Stored { signal, compression, encoding, faulty, received_us, digest, body: opened.raw };
         let append = Append { stored, body: opened.body, permit: Some(opened.permit), done };
         self.parts.journal.send(append).await.map_err(|_| stopping())?;
