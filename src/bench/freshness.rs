@@ -186,7 +186,8 @@ fn figures(args: &Args, nodes: &[Node], sent: &[Sent], seen: &reader::Seen) -> V
 /// Sum of the series of one name.
 fn sum(text: &str, name: &str) -> f64 {
     let lines = text.lines().filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '{'])));
-    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    // Not `sum`: of nothing it is -0.
+    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).fold(0.0, |sum, value| sum + value)
 }
 
 #[allow(clippy::print_stdout, reason = "figures are the command's output")]
