@@ -61,9 +61,11 @@ impl Flags {
     pub const PREFILL_WITH_QUEUE: Flags = Flags(1 << 9);
     /// The call was read from a line of a log.
     pub const FROM_LOG: Flags = Flags(1 << 10);
+    /// A text was too long for its column; `spans` has all of it.
+    pub const CUT: Flags = Flags(1 << 11);
 
     /// Flags by name.
-    pub const NAMES: [(&'static str, Flags); 11] = [
+    pub const NAMES: [(&'static str, Flags); 12] = [
         ("contradictory", Self::CONTRADICTORY),
         ("clamped", Self::CLAMPED),
         ("invalid", Self::INVALID),
@@ -75,6 +77,7 @@ impl Flags {
         ("output_derived", Self::OUTPUT_DERIVED),
         ("prefill_includes_queue", Self::PREFILL_WITH_QUEUE),
         ("from_log", Self::FROM_LOG),
+        ("cut", Self::CUT),
     ];
 
     /// Raises a flag.

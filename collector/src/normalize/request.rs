@@ -9,10 +9,11 @@ use super::quality::{self, Figures, Flags};
 use super::resource::{Resource, Stored, named_text};
 use super::row::{Hex, micros};
 use super::seen::{Reading, Seen};
+use super::token::DEVICE_US_MAX;
 use super::{Normalizer, Place};
 use crate::batch::rows::{Rows, columns};
 use crate::batch::tables::Tables;
-use crate::decode::view::{Attribute, Span, text};
+use crate::decode::view::{Attribute, Span, cut, text};
 use crate::decode::wire::{Fields, Malformed, Raw};
 
 columns! {
@@ -26,6 +27,8 @@ columns! {
 
 /// OTLP's number of span kind SERVER.
 const KIND_SERVER: u64 = 2;
+/// More chips than one model is spread over.
+const CHIPS_MAX: i64 = 1_000_000;
 
 impl Normalizer {
     /// Appends a row to `requests` if the span is a call in some dialect.
@@ -53,6 +56,7 @@ impl Normalizer {
         let named = seen.text(Field::RequestModel).or_else(|| seen.text(Field::ResponseModel));
         let model = self.models.of(place.resource, named);
         flags.raise_if(matches!(model, Model::Assumed(_)), Flags::ASSUMED_MODEL);
+        flags.raise_if(seen.is_cut() || place.resource.is_cut(), Flags::CUT);
         rows.time(columns.time, time_us);
         place.resource.write(rows);
         rows.text(columns.measured_at, measured_at(&seen, dialect, place.resource));
@@ -141,8 +145,8 @@ fn write_identity(columns: &Columns, seen: &mut Seen<'_>, dialect: &Dialect, res
     ] {
         rows.text_opt(column, seen.text(field).or_else(|| resource.get(key).text()).or(known));
     }
-    let degree = seen.get(Field::TensorParallel).and_then(|(_, value)| value.integer());
-    rows.int_opt(columns.tensor_parallel, degree.or_else(|| resource.get(names::TENSOR_PARALLEL).integer()));
+    let degree = seen.get(Field::TensorParallel).and_then(|(_, value)| value.count(CHIPS_MAX));
+    rows.int_opt(columns.tensor_parallel, degree.or_else(|| resource.get(names::TENSOR_PARALLEL).count(CHIPS_MAX)));
 }
 
 /// Writes tokens and seconds.
@@ -178,8 +182,10 @@ fn write_outcome(
     for (column, field) in
         [(columns.device_us_prefill, Field::DeviceUsPrefill), (columns.device_us_decode, Field::DeviceUsDecode)]
     {
-        let us = seen.integer(field, flags).filter(|us| *us >= 0);
-        rows.int_opt(column, us);
+        let us = seen.integer(field, flags);
+        let believed = us.filter(|us| (0..=DEVICE_US_MAX).contains(us));
+        flags.raise_if(believed != us, Flags::INVALID);
+        rows.int_opt(column, believed);
     }
     let sampling = seen.number(Field::TokenSampling, flags).filter(|share| (0.0..=1.0).contains(share));
     rows.double_opt(columns.token_sampling, sampling);
@@ -187,7 +193,7 @@ fn write_outcome(
         Some((_, value)) => outcome::finish_reason(value)?,
         None => String::new(),
     };
-    rows.text_some(columns.finish_reason, &finish);
+    rows.text_some(columns.finish_reason, cut(&finish));
     rows.text_opt(columns.error_type, error);
     rows.text(columns.status, outcome::status(seen.status_code, &finish, error));
     Ok(())

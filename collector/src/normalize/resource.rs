@@ -97,6 +97,12 @@ impl<'a> Resource<'a> {
         Ok(Self { attributes, schema_url: group.schema_url, dropped, dimensions, stored: OnceCell::new() })
     }
 
+    /// Whether the text of a dimension is longer than its column takes.
+    pub fn is_cut(&self) -> bool {
+        let is_dimension = |key| KEYS.iter().any(|keys| keys.contains(&key));
+        self.attributes.iter().any(|attribute| attribute.value.is_cut() && is_dimension(attribute.key))
+    }
+
     /// The dimensions in the order of the tables' columns.
     pub fn dimensions(&self) -> &[Option<&'a str>; COUNT] {
         &self.dimensions

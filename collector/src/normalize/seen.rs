@@ -66,6 +66,11 @@ impl<'a> Seen<'a> {
         self.text(Field::Tenant)
     }
 
+    /// Whether a text is longer than its column takes.
+    pub(super) fn is_cut(&self) -> bool {
+        self.fields.iter().flatten().any(|((_, alias), value)| value.is_cut() && !alias.field.column().is_empty())
+    }
+
     /// Takes a value for a field, unless one that holds before it is there.
     fn offer(&mut self, found: Ranked, value: Value<'a>) {
         if let Some(slot) = self.fields.get_mut(found.1.field as usize)
@@ -78,7 +83,7 @@ impl<'a> Seen<'a> {
 
     /// Takes the parts of a usage that was sent as a JSON object.
     fn open_usage(&mut self, dialect: &'static Dialect) {
-        let Some(text) = self.text(Field::Usage) else { return };
+        let Some((_, Value::Text(text))) = self.get(Field::Usage) else { return };
         let Ok(parts) = serde_json::from_str::<BTreeMap<String, serde_json::Value>>(text) else { return };
         for (place, alias) in dialect.usage.iter().enumerate() {
             if let Some(count) = parts.get(alias.key).and_then(serde_json::Value::as_f64) {

@@ -247,3 +247,50 @@ fn samples_are_merged() {
     let histograms = read(&mut tables.histograms);
     assert_eq!((histograms[0]["kind"].as_str(), histograms[0]["count"].as_str()), ("summary", "2"));
 }
+
+/// Names that are none are cut and flagged, numbers that can not be true are left out and flagged; the span has them as sent.
+#[test]
+fn absurd_values_are_bounded_and_flagged() {
+    let long = "é".repeat(500_000);
+    let sent = span(
+        "llm_request",
+        SERVER,
+        vec![
+            text("gen_ai.request.model", &long),
+            text("gen_ai.response.finish_reasons", &long),
+            int("tokenwatt.device_us.decode", i64::MAX),
+            int("gen_ai.usage.output_tokens", i64::MAX),
+        ],
+    );
+    let mut tables = traces(&long, sent);
+    let calls = read(&mut tables.requests);
+    assert_eq!(calls[0]["model"], "é".repeat(512));
+    assert_eq!((calls[0]["service"].len(), calls[0]["finish_reason"].len()), (1_024, 1_024));
+    assert_eq!((calls[0].get("device_us_decode"), calls[0].get("output_tokens")), (None, None));
+    assert_eq!(calls[0]["quality"], "invalid,e2e_from_span,cut");
+    let spans = read(&mut tables.spans);
+    assert_eq!(spans[0]["attributes.gen_ai.request.model"], long);
+    assert_eq!(spans[0]["attributes.tokenwatt.device_us.decode"], i64::MAX.to_string());
+
+    let token = span(
+        "token",
+        INTERNAL,
+        vec![
+            int("tokenwatt.token.index", -1),
+            int("tokenwatt.token.count", i64::MAX),
+            int("tokenwatt.token.choice", i64::MIN),
+            int("tokenwatt.token.device_us", i64::MAX),
+            int("tokenwatt.token.batch", 8),
+            text("tokenwatt.tenant", &long),
+        ],
+    );
+    let tokens = read(&mut traces("emitter", token).tokens);
+    let kept = |key: &str| tokens[0].get(key).map(String::as_str);
+    assert_eq!((kept("count"), kept("choice"), kept("batch_size")), (Some("1"), Some("0"), Some("8")));
+    assert_eq!((kept("index"), kept("device_us"), tokens[0]["tenant"].len()), (None, None, 1_024));
+    assert_eq!(kept("attributes.tokenwatt.token.count"), Some("9223372036854775807"));
+    assert_eq!(
+        (kept("attributes.tokenwatt.token.index"), kept("attributes.tokenwatt.token.batch")),
+        (Some("-1"), None)
+    );
+}

@@ -94,7 +94,9 @@ impl Figure {
             // 4,294,967,295 and its like are readings of a sensor that is not there.
             "power_w" => (0.0..=1e6).contains(&value),
             "temperature_c" => (-273.15..=1e3).contains(&value),
-            _ => (0.0..=9e18).contains(&value),
+            "running" | "waiting" => (0.0..=1e9).contains(&value),
+            // Petabytes, petajoules, thirty years.
+            _ => (0.0..=1e15).contains(&value),
         }
     }
 
