@@ -1,4 +1,4 @@
-//! The chores of the workspace: `demo`, `test`, `check`, `docs`.
+//! The chores of the workspace: `demo`, `test`, `check`, `docs`, `fuzz`.
 //!
 //! The tasks use only the standard library and a few small parsers, so that they start in seconds. What
 //! needs wasm-bindgen stands behind the feature `web`; the task `demo` runs that step as a second
@@ -8,6 +8,7 @@
 mod cargo;
 mod check;
 mod demo;
+mod fuzz;
 mod install;
 mod test;
 #[cfg(feature = "web")]
@@ -23,6 +24,7 @@ usage: cargo xtask <task>
   check                        dependency table, lock file, house rules
   docs                         write the generated pages under docs/ anew
   web                          build the web bundle alone
+  fuzz TARGET [--seconds N]    random bytes against a target of fuzz/targets
   bench ARGS                   build for speed and run `tokenwatt bench ARGS`
 ";
 
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         "check" => check::run(),
         "docs" => test::write_documents(),
         "web" => web_bundle(),
+        "fuzz" => fuzz::run(rest),
         "bench" => demo::bench(rest),
         _ => {
             eprint!("{USAGE}");

@@ -1,0 +1,73 @@
+//! What the targets share: the collector's own modules, of which links lie beside this file, and what is asked of them.
+#![allow(dead_code, unreachable_pub, reason = "the modules are the collector's, of which the targets use a part")]
+
+pub mod decode;
+pub mod normalize;
+pub mod signal;
+
+/// The collector's buffers, without the task that fills them.
+pub mod batch {
+    pub mod nodes;
+    pub mod rows;
+    pub mod tables;
+}
+
+use batch::tables::Tables;
+use decode::check::{self, Checked};
+use normalize::{Body, Normalizer, Settings, late};
+use signal::Signal;
+
+/// When all bodies are received, microseconds since 1970-01-01 UTC.
+pub const RECEIVED_US: i64 = 1_790_000_000_000_000;
+
+/// The signal that a byte stands for.
+pub fn signal_of(byte: u8) -> Signal {
+    Signal::OTLP[usize::from(byte) % Signal::OTLP.len()]
+}
+
+/// The description of a signal's body.
+pub fn message_of(signal: Signal) -> &'static decode::schema::Message {
+    match signal {
+        Signal::Traces => &decode::schema::TRACES,
+        Signal::Metrics => &decode::schema::METRICS,
+        Signal::Logs | Signal::Own => &decode::schema::LOGS,
+    }
+}
+
+/// Does with a body what the collector does, and holds it to its promises: what was checked can be turned into rows, and every
+/// item accepted is a row, of its table or in quarantine.
+pub fn land(signal: Signal, body: &[u8]) {
+    let Ok(mut checked) = look(signal, body) else { return };
+    let faulty = checked.is_faulty();
+    if checked.odd {
+        let Ok(mended) = decode::canonical::canonical(message_of(signal), body) else { return };
+        // A part that was not looked at before may be no message; then the body is refused.
+        let Ok(again) = look(signal, &mended) else { return };
+        checked = again;
+        assert!(!checked.odd, "mending leaves nothing odd");
+    }
+    // The intake refuses what would become too much.
+    if checked.shared_bytes > 1 << 24 {
+        return;
+    }
+    let mut normalizer = Normalizer::new(Settings::default()).expect("columns");
+    let mut tables = Tables::new(|_| 0);
+    tables.enter(1, RECEIVED_US);
+    let body = Body { signal, received_us: RECEIVED_US, faulty, bytes: body };
+    normalizer.body(body, &mut tables).expect("what was checked can be turned into rows");
+    normalizer.write_nodes(&mut tables);
+    let mut rows = 0;
+    for buffer in tables.buffers_mut() {
+        let counts = ["tokens", "spans", "logs", "metrics", "histograms", "quarantine"].contains(&buffer.table().name);
+        if let Some(closed) = buffer.close(1).expect("rows fit their schema") {
+            rows += if counts { closed.rows as u64 } else { 0 };
+        }
+    }
+    // Token events of spans are rows beside their spans.
+    assert!(rows >= checked.accepted, "{rows} rows of {} items", checked.accepted);
+    assert!(rows == checked.accepted || signal == Signal::Traces, "{rows} rows of {} items", checked.accepted);
+}
+
+fn look(signal: Signal, body: &[u8]) -> Result<Checked, decode::wire::Malformed> {
+    check::check(signal, body, |item| late(signal, item, RECEIVED_US))
+}
