@@ -71,6 +71,8 @@ pub(crate) enum Command {
     Gateway(commands::roles::ClientFlags),
     /// Answers one SQL statement
     Sql(commands::sql::Flags),
+    /// Makes a token for a principal, and the hash that the settings hold of it
+    Token,
     /// Checks settings, directories, object store and clock
     Check(commands::check::Flags),
     /// Measures, and prints the figures

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use service::principal::Principals;
 use service::shutdown::Shutdown;
 use service::signal::Stop;
+use service::tls::Acceptor;
 use service::{Deps, Error};
 
 use crate::failure::{Failure, INTERRUPTED, IO};
 use crate::print;
+use crate::settings::Config;
 
 /// How long each stage of the shutdown may take.
 const STAGE_GRACE: Duration = Duration::from_secs(30);
@@ -23,10 +26,13 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts to listen for signals; services are built with [`Process::deps`].
-    pub(crate) fn start() -> Result<Self, Failure> {
+    /// Starts to listen for signals and reads the certificate; services are built with [`Process::deps`].
+    pub(crate) fn start(config: &Config) -> Result<Self, Failure> {
         let stop = Stop::listen()?;
-        let deps = Deps::system();
+        let mut deps = Deps::system();
+        deps.principals = Principals::new(&config.principal);
+        deps.tls = Acceptor::load(&config.tls)?;
+        deps.tls.clone().watch(&deps);
         identify(&deps);
         Ok(Self { deps, clients: Shutdown::new(), stop })
     }

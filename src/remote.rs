@@ -2,6 +2,7 @@
 
 use reqwest::{Client, Response};
 use serde_json::Value;
+use service::secret::Secret;
 use service::{Error, Result};
 use telemetry::contract::{Answering, ApiError, QueryApi, SqlAnswer, SqlRequest};
 
@@ -10,11 +11,12 @@ use telemetry::contract::{Answering, ApiError, QueryApi, SqlAnswer, SqlRequest};
 pub(crate) struct Remote {
     url: String,
     client: Client,
+    token: Option<Secret>,
 }
 
 impl Remote {
-    /// A client of the service at `server`, such as `http://127.0.0.1:8080`.
-    pub(crate) fn new(server: &str) -> Result<Self> {
+    /// A client of the service at `server`, such as `http://127.0.0.1:8080`, that shows `token`.
+    pub(crate) fn new(server: &str, token: Option<Secret>) -> Result<Self> {
         if !server.starts_with("http://") && !server.starts_with("https://") {
             return Err(Error::invalid(format!("`{server}` is no address of a query service"))
                 .with_hint("give it as http://host:port"));
@@ -24,12 +26,16 @@ impl Remote {
             .connect_timeout(std::time::Duration::from_secs(5))
             .build()
             .map_err(|error| Error::internal("set up the HTTP client").with_source(error))?;
-        Ok(Self { url, client })
+        Ok(Self { url, client, token })
     }
 
     /// Sends the statement; the answer comes in the form that `accept` names.
     pub(crate) async fn ask(&self, request: &SqlRequest, accept: &str) -> Result<Response, ApiError> {
-        let sent = self.client.post(&self.url).header("accept", accept).json(request).send().await;
+        let mut post = self.client.post(&self.url).header("accept", accept).json(request);
+        if let Some(token) = &self.token {
+            post = post.bearer_auth(token.expose());
+        }
+        let sent = post.send().await;
         let response = sent.map_err(|error| self.unreachable(&error))?;
         if response.status().is_success() {
             return Ok(response);

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use service::config::{Loaded, Places, Settings};
+use service::principal::{self, Principal, Role};
+use service::secret::Secret;
 
 use crate::cli::{Common, OtlpPorts};
 use crate::failure::Failure;
@@ -26,6 +28,10 @@ pub(crate) struct Config {
     pub(crate) maintain: Option<bool>,
     /// How maintenance is done.
     pub(crate) maintenance: lake::maintain::Settings,
+    /// Who may call, and how they prove it. Empty: whoever reaches the ports.
+    pub(crate) principal: Vec<Principal>,
+    /// TLS of every port of the process.
+    pub(crate) tls: service::tls::Config,
     /// The collector.
     pub(crate) collector: collector::Config,
     /// The query service.
@@ -48,12 +54,14 @@ pub(crate) struct Ui {
     pub(crate) bundle: Option<PathBuf>,
     /// Query service that the `ui` role asks. Default http://127.0.0.1:8080.
     pub(crate) server: String,
+    /// Token that the `ui` role and `tokenwatt sql --server` show to a query service elsewhere.
+    pub(crate) token: Option<Secret>,
 }
 
 impl Default for Ui {
     fn default() -> Self {
         let server = "http://127.0.0.1:8080".to_owned();
-        Self { http_addr: SocketAddr::from(([127, 0, 0, 1], 8080)), bundle: None, server }
+        Self { http_addr: SocketAddr::from(([127, 0, 0, 1], 8080)), bundle: None, server, token: None }
     }
 }
 
@@ -66,6 +74,8 @@ impl Default for Config {
             open: false,
             maintain: None,
             maintenance: lake::maintain::Settings::default(),
+            principal: Vec::new(),
+            tls: service::tls::Config::default(),
             collector: collector::Config::default(),
             query: query::Config::default(),
             ui: Ui::default(),
@@ -86,12 +96,13 @@ impl Settings for Config {
         if self.state.to_string_lossy().contains("://") {
             faults.push("`state` must be a local directory".to_owned());
         }
-        if self.collector.writers.is_empty() {
-            self.loopback("collector.grpc_addr", self.collector.grpc_addr.ip(), faults);
-            self.loopback("collector.http_addr", self.collector.http_addr.ip(), faults);
-        }
-        self.loopback("ui.http_addr", self.ui.http_addr.ip(), faults);
-        self.loopback("node.http_addr", self.node.http_addr.ip(), faults);
+        principal::validate(&self.principal, faults);
+        self.tls.validate(faults);
+        self.certificates(faults);
+        self.reachable("collector.grpc_addr", self.collector.grpc_addr.ip(), Some(Role::Writer), faults);
+        self.reachable("collector.http_addr", self.collector.http_addr.ip(), Some(Role::Writer), faults);
+        self.reachable("ui.http_addr", self.ui.http_addr.ip(), Some(Role::Reader), faults);
+        self.reachable("node.http_addr", self.node.http_addr.ip(), None, faults);
         self.maintenance.validate(faults);
         self.collector.validate(faults);
         self.query.validate(faults);
@@ -106,13 +117,34 @@ impl Config {
         collector::Config { state: self.state.clone(), ..self.collector.clone() }
     }
 
-    /// Whoever reaches an open port may write and read everything, so that must be somebody's decision.
-    fn loopback(&self, key: &str, ip: IpAddr, faults: &mut Vec<String>) {
-        if !ip.is_loopback() && !self.open {
-            faults.push(format!(
-                "`{key}` listens on {ip}, beyond this machine, and nobody has to prove who they are; \
-                 listen on 127.0.0.1, or set `open = true` if the network in front of it is trusted"
-            ));
+    /// Whoever reaches an open port may do everything there, so that must be somebody's decision. `role` is what callers of
+    /// the port must prove, if anything can be proven there.
+    fn reachable(&self, key: &str, ip: IpAddr, role: Option<Role>, faults: &mut Vec<String>) {
+        let named = role.is_some_and(|role| self.principal.iter().any(|principal| principal.role == role));
+        if ip.is_loopback() || self.open || named {
+            return;
+        }
+        let way_out = match role {
+            Some(role) => format!("name a {0} ([[principal]], role = \"{0}\")", role.name()),
+            None => "let a gateway with keys stand before it".to_owned(),
+        };
+        faults.push(format!(
+            "`{key}` listens on {ip}, beyond this machine, and nobody has to prove who they are; listen on 127.0.0.1, \
+             {way_out}, or set `open = true` if the network in front of it is trusted"
+        ));
+    }
+
+    /// Certificates of clients and the authority that vouches for them are of no use without each other.
+    fn certificates(&self, faults: &mut Vec<String>) {
+        let mut named = self.principal.iter().filter(|principal| principal.certificate.is_some());
+        match (named.next(), &self.tls.client_ca) {
+            (Some(principal), None) => {
+                faults.push(format!("principal `{}` has a certificate, which needs `tls.client_ca`", principal.name));
+            }
+            (None, Some(_)) => {
+                faults.push("`tls.client_ca` is set, but no principal has a `certificate`".to_owned());
+            }
+            _ => {}
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use axum::Router;
 use lake::Lake;
 use query::Query;
+use service::principal::Role;
 use service::shutdown::Stage;
 use service::{Deps, Error, Result};
 use telemetry::contract::QueryApi;
@@ -43,17 +44,18 @@ impl Site {
         let collector = collector::build(config.collector(), lake.clone(), deps.clone()).await?;
         let query = query::build(config.query.clone(), lake, deps.clone()).await?;
         let options = ui_options(&config.ui, deps, Some((collector.grpc_addr(), collector.http_addr())));
-        let router = pages(&query, options).merge(query.router()).merge(deps.health.router());
+        let router = guarded(pages(&query, options).merge(query.router()), deps).merge(deps.health.router());
         let page = Page { name: "dashboard", listener, addr, router };
         Ok(Self { collector, page })
     }
 
     /// Names and addresses, as they are printed.
-    pub(crate) fn addresses(&self) -> Vec<(String, String)> {
-        let mut lines = self.page.addresses();
-        lines.push(("sql".to_owned(), format!("http://{}/api/v1/sql", self.page.addr)));
-        lines.push(("metrics".to_owned(), format!("http://{}/metrics", self.page.addr)));
-        lines.extend(collector_addresses(&self.collector));
+    pub(crate) fn addresses(&self, deps: &Deps) -> Vec<(String, String)> {
+        let mut lines = self.page.addresses(deps);
+        let page = format!("{}://{}", deps.tls.scheme(), self.page.addr);
+        lines.push(("sql".to_owned(), format!("{page}/api/v1/sql")));
+        lines.push(("metrics".to_owned(), format!("{page}/metrics")));
+        lines.extend(collector_addresses(&self.collector, deps));
         lines
     }
 
@@ -77,17 +79,18 @@ impl Page {
     }
 
     /// Its name and address, as printed.
-    pub(crate) fn addresses(&self) -> Vec<(String, String)> {
-        vec![(self.name.to_owned(), format!("http://{}", self.addr))]
+    pub(crate) fn addresses(&self, deps: &Deps) -> Vec<(String, String)> {
+        vec![(self.name.to_owned(), format!("{}://{}", deps.tls.scheme(), self.addr))]
     }
 
     /// Serves it in the background until the last stage of the shutdown.
     pub(crate) fn spawn(self, deps: &Deps) {
         let health = deps.health.component(self.name);
         let (hold, stop) = (deps.shutdown.hold(Stage::Query, self.name), deps.shutdown.token(Stage::Query));
+        let tls = deps.tls.clone();
         deps.tasks.spawn(self.name, async move {
             health.ready();
-            let served = service::listen::serve_http(self.listener, self.router, stop).await;
+            let served = service::listen::serve_http(self.listener, &tls, self.router, stop).await;
             drop(hold);
             served
         });
@@ -102,11 +105,17 @@ pub(crate) async fn open(config: &Config, deps: &Deps) -> Result<Lake> {
 }
 
 /// Names and addresses of a collector.
-pub(crate) fn collector_addresses(collector: &collector::Built) -> Vec<(String, String)> {
+pub(crate) fn collector_addresses(collector: &collector::Built, deps: &Deps) -> Vec<(String, String)> {
+    let scheme = deps.tls.scheme();
     vec![
-        ("otlp/grpc".to_owned(), format!("http://{}", collector.grpc_addr())),
-        ("otlp/http".to_owned(), format!("http://{}", collector.http_addr())),
+        ("otlp/grpc".to_owned(), format!("{scheme}://{}", collector.grpc_addr())),
+        ("otlp/http".to_owned(), format!("{scheme}://{}", collector.http_addr())),
     ]
+}
+
+/// Routes that only readers may use, where principals are named.
+pub(crate) fn guarded(router: Router, deps: &Deps) -> Router {
+    service::principal::require(router, &deps.principals, Role::Reader)
 }
 
 fn pages(query: &Query, options: ui::Options) -> Router {

@@ -8,6 +8,7 @@ fn generated_pages_are_up_to_date() {
         ("docs/schema.md", telemetry::docs::schema_markdown()),
         ("docs/wire.md", telemetry::docs::wire_markdown()),
         ("docs/metrics.md", query::docs::metrics_markdown()),
+        ("docs/collector-metrics.md", collector::docs::metrics_markdown()),
         ("docs/dialects.md", collector::docs::dialects_markdown()),
     ];
     for (path, wanted) in pages {

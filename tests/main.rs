@@ -10,6 +10,7 @@ mod dialects;
 mod readers;
 mod s3;
 mod hostile;
+mod tls;
 mod chat;
 mod fleet;
 mod deploy;

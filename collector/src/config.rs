@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use service::config::range;
+use service::secret::Secret;
 
-use crate::receive::Writer;
+use crate::normalize::redact::Patterns;
 
 /// Settings of the collector.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -46,6 +48,14 @@ pub struct Config {
     pub keep_content: bool,
     /// Further attributes that are never stored; a key covers what lies under it.
     pub redact: Vec<String>,
+    /// Attributes that are stored although their key is listed or looks like a credential's; a key covers what lies under it.
+    /// Credentials in their values are blotted out all the same.
+    pub keep: Vec<String>,
+    /// Further regular expressions; what they match in any text is blotted out.
+    pub redact_patterns: Vec<String>,
+    /// Distinct values an hour of one dimension (host, instance, service, tenant, model …) beyond which it counts as run away:
+    /// further hosts are left out of `nodes`, and the sender is named in the log. Rows are stored all the same. Default 10,000.
+    pub distinct_max: usize,
     /// Model of a service whose spans do not name one: service name to model.
     pub models: BTreeMap<String, String>,
     /// Commit together with the other collectors of the lake, through the one that holds the lease. By default so if the lake
@@ -59,10 +69,7 @@ pub struct Config {
     pub advertise: Option<String>,
     /// What collectors of one lake show each other; at least 16 characters. Never printed. Needed to commit together where
     /// writers have to identify themselves.
-    #[serde(serialize_with = "hidden")]
-    pub commit_token: Option<String>,
-    /// Who may send. Empty: anybody who reaches the ports.
-    pub writers: Vec<Writer>,
+    pub commit_token: Option<Secret>,
 }
 
 impl Default for Config {
@@ -80,31 +87,47 @@ impl Default for Config {
             sample_every: Duration::from_secs(10),
             keep_content: false,
             redact: Vec::new(),
+            keep: Vec::new(),
+            redact_patterns: Vec::new(),
+            distinct_max: 10_000,
             models: BTreeMap::new(),
             share_commits: None,
             commit_every: Duration::from_secs(1),
             advertise: None,
             commit_token: None,
-            writers: Vec::new(),
         }
     }
 }
 
-fn hidden<S: serde::Serializer>(token: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
-    token.as_ref().map(|_| "***").serialize(serializer)
-}
-
 /// Largest body that any settings allow, inflated or not; what the journal holds is never larger.
 pub(crate) const BODY_MAX: u64 = 256 << 20;
-/// Shortest bearer token.
+/// Shortest token.
 const TOKEN_MIN: usize = 16;
+/// More memory than any one machine gives a collector: 1 TiB.
+const MEMORY_MAX: u64 = 1 << 40;
+/// A column of a file holds at most 2 GiB of text.
+const FLUSH_BYTES_MAX: u64 = 1 << 30;
+/// Eight bytes for each value of each dimension.
+const DISTINCT_MAX: usize = 1_000_000;
+/// Shortest and longest life of a connection.
+const AGE_MIN: Duration = Duration::from_secs(1);
+const AGE_MAX: Duration = Duration::from_secs(86_400);
+/// Shortest and longest time that can be set.
+const TIME_MIN: Duration = Duration::from_millis(10);
+const TIME_MAX: Duration = Duration::from_secs(3_600);
 
 impl Config {
-    /// Whether entries go through the collector that holds the lease; `in_bucket` says where the lake lies.
-    pub(crate) fn shares_commits(&self, in_bucket: bool) -> bool {
-        // Without a token anybody who may send could say which files a table is made of.
-        let safe = self.writers.is_empty() || self.commit_token.is_some();
-        self.share_commits.unwrap_or(in_bucket) && safe
+    /// Whether entries go through the collector that holds the lease; `in_bucket` says where the lake lies, `open` whether
+    /// nobody has to prove who they are, `secure` whether the port speaks TLS.
+    pub(crate) fn shares_commits(&self, in_bucket: bool, open: bool, secure: bool) -> bool {
+        // Under TLS every collector commits for itself: the way between them has none.
+        self.share_commits.unwrap_or(in_bucket) && self.takes_commits(open) && !secure
+    }
+
+    /// Whether other collectors may hand in entries. Without a token anybody who reaches the port could say which files a
+    /// table is made of.
+    pub(crate) fn takes_commits(&self, open: bool) -> bool {
+        open || self.commit_token.is_some()
     }
 
     /// Where others reach the port that is bound to `bound`, if that can be known.
@@ -115,14 +138,11 @@ impl Config {
 
     /// Adds one line for every rule broken.
     pub fn validate(&self, faults: &mut Vec<String>) {
-        if !(1 << 10..=BODY_MAX).contains(&self.body_max) {
-            faults.push("`collector.body_max` must lie between 1KiB and 256MiB".to_owned());
-        }
+        range::size("collector.body_max", self.body_max, 1 << 10..=BODY_MAX, faults);
+        range::size("collector.memory", self.memory, 1 << 11..=MEMORY_MAX, faults);
+        range::size("collector.flush_bytes", self.flush_bytes, 1 << 20..=FLUSH_BYTES_MAX, faults);
         if self.memory < 2 * self.body_max {
             faults.push("`collector.memory` must be at least twice `collector.body_max`".to_owned());
-        }
-        if self.flush_bytes < 1 << 20 {
-            faults.push("`collector.flush_bytes` must be at least 1MiB".to_owned());
         }
         for (key, value) in [
             ("flush_after", self.flush_after),
@@ -130,21 +150,18 @@ impl Config {
             ("sample_every", self.sample_every),
             ("commit_every", self.commit_every),
         ] {
-            if value < Duration::from_millis(10) || value > Duration::from_secs(3_600) {
-                faults.push(format!("`collector.{key}` must lie between 10ms and 1h"));
-            }
+            range::span(&format!("collector.{key}"), value, TIME_MIN..=TIME_MAX, faults);
         }
-        if !(Duration::from_secs(1)..=Duration::from_secs(86_400)).contains(&self.connection_age) {
-            faults.push("`collector.connection_age` must lie between 1s and 24h".to_owned());
-        }
-        if self.commit_token.as_ref().is_some_and(|token| token.len() < TOKEN_MIN) {
+        range::span("collector.connection_age", self.connection_age, AGE_MIN..=AGE_MAX, faults);
+        range::within("collector.distinct_max", self.distinct_max, 1..=DISTINCT_MAX, faults);
+        if self.commit_token.as_ref().is_some_and(|token| token.expose().len() < TOKEN_MIN) {
             faults.push(format!("`collector.commit_token` is shorter than {TOKEN_MIN} characters"));
         }
         if self.advertise.as_ref().is_some_and(|url| !url.starts_with("http://")) {
             faults.push("`collector.advertise` must be a URL such as http://10.0.3.7:4317".to_owned());
         }
-        for writer in self.writers.iter().filter(|writer| writer.token.len() < TOKEN_MIN) {
-            faults.push(format!("the token of writer `{}` is shorter than {TOKEN_MIN} characters", writer.name));
+        if let Err(error) = Patterns::new(&self.redact_patterns) {
+            faults.push(format!("`collector.redact_patterns`: {error}"));
         }
     }
 }

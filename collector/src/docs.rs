@@ -1,10 +1,49 @@
-//! `docs/dialects.md`, printed from the tables that normalization reads.
+//! `docs/dialects.md`, printed from the tables that normalization reads, and `docs/collector-metrics.md`, printed from the
+//! registry that `/metrics` reads.
 
 use std::fmt::Write;
 
+use service::metrics::Registry;
+use service::principal::{Principal, Principals, Role};
+
+use crate::counters::Counters;
 use crate::normalize::dialect::{self, Alias, DIALECTS, EMITTERS, FIRST_TOKEN_EVENTS, Place, Scale};
 use crate::normalize::quality::Flags;
-use crate::normalize::{redact, sources};
+use crate::normalize::{Runaway, redact, sources};
+use crate::receive::Writers;
+
+/// The text of `docs/collector-metrics.md`.
+pub fn metrics_markdown() -> String {
+    let registry = Registry::new();
+    // Made only when something runs away.
+    Counters::new(&registry).ran_away(&Runaway { key: "host_id", service: String::new(), values: 0 });
+    let anybody = Principal {
+        name: "…".to_owned(),
+        role: Role::Writer,
+        token_sha256: None,
+        certificate: None,
+        tenants: Vec::new(),
+        items_per_s: None,
+        bytes_per_s: None,
+        burst_s: 1,
+    };
+    let _ = Writers::new(&Principals::new(&[anybody]), &registry, &service::clock::system());
+    let mut page = String::from(METRICS_HEAD);
+    page.push('\n');
+    row(&mut page, &["metric", "kind", "labels", "meaning"]);
+    row(&mut page, &["---"; 4]);
+    for family in registry.families() {
+        let labels: Vec<String> = family.labels.iter().map(|label| format!("`{label}`")).collect();
+        row(&mut page, &[&format!("`{}`", family.name), family.kind, &labels.join(", "), &family.help]);
+    }
+    page
+}
+
+const METRICS_HEAD: &str = "# Metrics of a collector
+
+What a collector says of itself on `/metrics` of its OTLP/HTTP port. Generated from the collector's registry; `cargo xtask docs`
+writes it anew. Counters begin at zero with the process. The main ones are also a row of table `collectors` every ten seconds.
+";
 
 /// The text of `docs/dialects.md`.
 pub fn dialects_markdown() -> String {

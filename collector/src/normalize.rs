@@ -14,6 +14,7 @@ pub mod redact;
 pub mod resource;
 
 mod device;
+mod distinct;
 mod log;
 mod logged;
 mod metric;
@@ -32,6 +33,7 @@ use std::collections::BTreeMap;
 
 use service::error::Result;
 
+use self::distinct::Distinct;
 use self::redact::Redaction;
 use self::resource::{Resource, Stored};
 use crate::batch::nodes;
@@ -42,22 +44,32 @@ use crate::decode::{canonical, check, schema};
 use crate::signal::Signal;
 
 pub use device::sources;
+pub use distinct::Runaway;
 pub use own::Sample;
 pub use window::{late, table_of};
 
 /// What normalization is told.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// What is never stored.
     pub redaction: Redaction,
     /// Model of a service whose spans do not name one.
     pub models: BTreeMap<String, String>,
+    /// Values of one dimension an hour beyond which it runs away.
+    pub distinct_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { redaction: Redaction::default(), models: BTreeMap::new(), distinct_max: 10_000 }
+    }
 }
 
 /// Turns sound bodies into rows.
 pub struct Normalizer {
     redaction: Redaction,
     models: models::Models,
+    distinct: Distinct,
     aliases: dialect::Aliases,
     sources: device::Sources,
     columns: Columns,
@@ -120,6 +132,7 @@ impl Normalizer {
         Ok(Self {
             redaction: settings.redaction,
             models: models::Models::new(settings.models),
+            distinct: Distinct::new(settings.distinct_max),
             aliases: dialect::Aliases::new(),
             sources: device::Sources::new(),
             columns,
@@ -166,7 +179,8 @@ impl Normalizer {
         tables: &mut Tables,
     ) -> std::result::Result<(), Malformed> {
         let resource = Resource::read(&Group::read(bytes)?)?;
-        if !tables.nodes.has_frame() {
+        let host_within = self.distinct.resource(&resource, body.received_us);
+        if host_within && !tables.nodes.has_frame() {
             tables.seen.see(&resource, body.received_us);
         }
         let mut scratch = Vec::new();
@@ -193,6 +207,11 @@ impl Normalizer {
         }
         self.write_samples(&resource, samples, tables);
         Ok(())
+    }
+
+    /// What ran away since the last look: values of a dimension beyond its bound.
+    pub fn take_runaways(&mut self) -> Vec<Runaway> {
+        self.distinct.take_runaways()
     }
 
     /// Writes the intervals of the hosts seen into table `nodes`.

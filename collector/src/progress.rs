@@ -57,6 +57,14 @@ impl Progress {
     pub fn oldest_us(&self) -> Option<i64> {
         self.shared.lock().oldest().map(|origin| origin.received_us)
     }
+
+    /// The same for one table.
+    pub fn oldest_of_us(&self, table: &str) -> Option<i64> {
+        let shared = self.shared.lock();
+        let closed = shared.closed.iter().filter(|(name, _)| *name == table).map(|(_, origin)| *origin);
+        let oldest = shared.open.get(table).copied().into_iter().chain(closed).min_by_key(|origin| origin.frame);
+        oldest.map(|origin| origin.received_us)
+    }
 }
 
 impl Shared {

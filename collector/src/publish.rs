@@ -62,10 +62,16 @@ pub(crate) async fn run(mut closed: Receiver<Closed>, shore: Shore) -> Result<()
 }
 
 async fn publish(closed: &Closed, shore: &Shore) -> Result<()> {
+    let began = shore.clock.monotonic();
     let adds = write(closed, shore).await?;
+    let written = shore.clock.monotonic();
     let entry =
         Entry { journal: shore.journal_id.clone(), table: closed.table.name, from: closed.from, to: closed.to, adds };
     let outcome = retry(shore, || shore.commits.commit(entry.clone())).await?;
+    if let Some(lane) = shore.counters.lane(closed.table.name) {
+        lane.write_seconds.observe(written.saturating_sub(began));
+        lane.commit_seconds.observe(shore.clock.monotonic().saturating_sub(written));
+    }
     match outcome {
         Outcome::Committed { .. } => Ok(()),
         // An earlier try whose answer was lost did it.

@@ -1,7 +1,7 @@
 //! Bodies in: OTLP over gRPC and HTTP, bounded before they are read and durable before they are acknowledged.
 //!
 //! ```text
-//! connection ─► identify ─► admit (bytes) ─► read ─► inflate ─► check ─► known? ─► journal ─► answer
+//! connection ─► identify ─► quota ─► admit (bytes) ─► read ─► inflate ─► tenants ─► check ─► known? ─► journal ─► answer
 //! ```
 //!
 //! Both protocols share everything but framing: `grpc` and `http` take a request apart and hand its body to [`Intake`].
@@ -16,9 +16,11 @@ mod http;
 mod identify;
 mod intake;
 mod peer;
+mod quota;
 mod read;
+mod tenants;
 
-pub use identify::Writer;
+pub use identify::Writers;
 pub use intake::{Intake, Parts, readable};
 
 use axum::Router;

@@ -1,5 +1,6 @@
 //! Own counters on their way into table `collectors`: through the journal, like everything that becomes a row.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use service::error::{Error, Result};
 use service::shutdown::CancellationToken;
 use tokio::sync::oneshot;
 
+use crate::batch::tables::FILLED;
 use crate::counters::Counters;
 use crate::decode::inflate::Compression;
 use crate::journal::{Append, Journal, Stored};
@@ -36,6 +38,8 @@ pub(crate) struct Sampled {
     pub(crate) budget: Budget,
     /// Source of time.
     pub(crate) clock: SharedClock,
+    /// Directory of the journal.
+    pub(crate) state: PathBuf,
 }
 
 /// How often the gauges are set anew.
@@ -89,6 +93,15 @@ impl Sampled {
         self.counters.journal_bytes.set(self.journal.lock().bytes() as f64);
         self.counters.oldest_unflushed_s.set(self.oldest_unflushed_s().unwrap_or_default());
         self.counters.body_bytes.set(self.budget.used() as f64);
+        if let Some(free) = disk_free(&self.state) {
+            self.counters.disk_free_bytes.set(free as f64);
+        }
+        let now_us = self.clock.now_us();
+        for table in FILLED {
+            let Some(lane) = self.counters.lane(table.name) else { continue };
+            let oldest_us = self.progress.oldest_of_us(table.name).unwrap_or(now_us);
+            lane.lag_seconds.set((now_us - oldest_us).max(0) as f64 / 1e6);
+        }
     }
 
     fn oldest_unflushed_s(&self) -> Option<f64> {
@@ -106,14 +119,19 @@ impl Sampled {
             accepted_spans: counters.accepted(Signal::Traces),
             accepted_points: counters.accepted(Signal::Metrics),
             accepted_logs: counters.accepted(Signal::Logs),
-            rejected_items: counters.rejected_items.get(),
-            refused_requests: counters.refused_requests.get(),
-            invalid_requests: counters.invalid_requests.get(),
+            rejected_items: counters.rejected_items(),
+            refused_requests: counters.refused_requests(),
+            invalid_requests: counters.invalid_requests(),
             quarantined_rows: counters.quarantined_rows.get(),
             duplicate_requests: counters.duplicate_requests.get(),
             committed_rows: counters.committed_rows.get(),
             journal_bytes: self.journal.lock().bytes(),
             oldest_unflushed_s: self.oldest_unflushed_s(),
+            throttled_requests: counters.throttled_requests(),
+            dropped_frames: counters.dropped_frames.get(),
+            flush_retries: counters.flush_retries.get(),
+            runaway_values: counters.runaway_values(),
+            disk_free_bytes: disk_free(&self.state),
             rss_bytes: resident(),
             cpu_s: cpu_seconds(),
         }
@@ -126,6 +144,12 @@ fn resident() -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
+}
+
+/// Bytes that may still be written to the disk of `directory`, where the system tells.
+fn disk_free(directory: &Path) -> Option<u64> {
+    let disk = rustix::fs::statvfs(directory).ok()?;
+    disk.f_bavail.checked_mul(disk.f_frsize)
 }
 
 /// CPU time of this process.

@@ -13,6 +13,7 @@ use service::channel::{Receiver, Sender, bounded};
 use service::error::{Error, Result, chain};
 use service::listen;
 use service::shutdown::{CancellationToken, Hold, Stage};
+use service::tls::Acceptor;
 use tokio::net::TcpListener;
 
 use crate::batch::tables::{Closed, FILLED, Tables};
@@ -21,13 +22,13 @@ use crate::commit::Commits;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::journal::{self, Append, Digests, Journal};
-use crate::normalize::redact::Redaction;
+use crate::normalize::redact::{Patterns, Redaction, Rules};
 use crate::normalize::{Normalizer, Settings};
 use crate::progress::Progress;
 use crate::publish::{self, Shore};
 use crate::receive::admit::Budget;
 use crate::receive::commit::Desk;
-use crate::receive::{self, Intake, Parts, serve};
+use crate::receive::{self, Intake, Parts, Writers, serve};
 use crate::sample::{self, Sampled};
 use crate::{flush, replay};
 
@@ -73,10 +74,8 @@ pub async fn build(config: Config, lake: Lake, deps: Deps) -> Result<Built> {
     let progress = Arc::new(Progress::default());
     let mut journal = journal;
     journal.skip_to(newest);
-    let settings = Settings {
-        redaction: Redaction::new(config.keep_content, config.redact.clone()),
-        models: config.models.clone(),
-    };
+    let settings =
+        Settings { redaction: redaction(&config)?, models: config.models.clone(), distinct_max: config.distinct_max };
     let gather = Gather::new(
         Normalizer::new(settings)?,
         Tables::new(|table| committed.get(table.name).copied().unwrap_or_default()),
@@ -102,14 +101,22 @@ pub async fn build(config: Config, lake: Lake, deps: Deps) -> Result<Built> {
 /// How entries are committed: straight, or together with the other collectors of the lake.
 fn commits(config: &Config, lake: &Lake, grpc: SocketAddr, deps: &Deps) -> Commits {
     let clock = Arc::clone(&deps.clock);
-    if !config.shares_commits(lake.url().scheme() != "file") {
+    let secure = deps.tls.scheme() == "https";
+    if !config.shares_commits(lake.url().scheme() != "file", deps.principals.is_open(), secure) {
         return Commits::straight(lake.clone(), clock);
     }
     let address = config.advertised(grpc);
     let wanted = address.is_some();
     let keeper = lake.keep_lease("committer", address, wanted, deps);
-    let (every, token) = (config.commit_every, config.commit_token.clone());
+    let token = config.commit_token.as_ref().map(|token| token.expose().to_owned());
+    let every = config.commit_every;
     Commits::shared(lake.clone(), keeper, every, token, clock, &deps.metrics)
+}
+
+fn redaction(config: &Config) -> Result<Redaction> {
+    let patterns = Patterns::new(&config.redact_patterns).map_err(Error::invalid)?;
+    let (drop, keep) = (config.redact.clone(), config.keep.clone());
+    Ok(Redaction::new(Rules { keep_content: config.keep_content, drop, keep, patterns }))
 }
 
 async fn bind(addr: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
@@ -164,7 +171,7 @@ impl Built {
             clock: Arc::clone(&self.deps.clock),
             budget: budget.clone(),
             body_bytes_max,
-            writers: self.config.writers.clone(),
+            writers: Writers::new(&self.deps.principals, &self.deps.metrics, &self.deps.clock),
             digests: Arc::clone(&self.digests),
             journal: appends.clone(),
             replayed: replayed.clone(),
@@ -178,12 +185,17 @@ impl Built {
             journal: Arc::clone(&self.shore.journal),
             budget,
             clock: Arc::clone(&self.deps.clock),
+            state: self.config.state.clone(),
         };
         let sampling = sample::run(sampled, self.config.sample_every, appends, stop.clone());
         let desk = Desk { commits: Arc::clone(&self.shore.commits), token: self.config.commit_token.clone() };
-        let router = receive::router(&intake).merge(receive::commit::router(desk)).merge(self.deps.ops_router());
+        let mut router = receive::router(&intake).merge(self.deps.ops_router());
+        if self.config.takes_commits(self.deps.principals.is_open()) {
+            router = router.merge(receive::commit::router(desk));
+        }
         drop(intake);
-        let served = serve_both(self.grpc.0, self.http.0, router, self.config.connection_age, stop.clone());
+        let listeners = [self.grpc.0, self.http.0];
+        let served = serve_both(listeners, &self.deps.tls, router, self.config.connection_age, stop.clone());
         let health = self.deps.health.component("collector");
         let store = store(self.shore.clone(), self.digests, self.after, bodies, frames, replayed, health);
         let land = land(gathered, self.gather, self.shore, Arc::clone(&self.deps.clock));
@@ -200,14 +212,15 @@ impl Built {
 }
 
 async fn serve_both(
-    grpc: TcpListener,
-    http: TcpListener,
+    listeners: [TcpListener; 2],
+    acceptor: &Acceptor,
     router: Router,
     age: Duration,
     stop: CancellationToken,
 ) -> Result<()> {
-    let both = (serve::serve(grpc, router.clone(), age, stop.clone()), serve::serve(http, router, age, stop));
-    tokio::try_join!(both.0, both.1).map(|_| ())
+    let [grpc, http] =
+        listeners.map(|listener| serve::serve(listener, acceptor.clone(), router.clone(), age, stop.clone()));
+    tokio::try_join!(grpc, http).map(|_| ())
 }
 
 /// Replays what an earlier process left, then journals what comes in.

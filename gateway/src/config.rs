@@ -5,6 +5,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use service::config::range;
+use service::secret::Secret;
+use service::uplink::Credentials;
 
 /// Settings of a gateway.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -22,9 +25,11 @@ pub struct Config {
     /// API keys and whom they belong to. Empty: every caller is let in and has no tenant.
     pub keys: Vec<Key>,
     /// Proves to nodes, and to this gateway's admin pages, that the caller belongs to the fleet.
-    pub fleet_secret: Option<String>,
+    pub fleet_secret: Option<Secret>,
     /// Where records are sent, OTLP/gRPC. Default http://127.0.0.1:4317.
     pub otlp_endpoint: String,
+    /// How it proves itself to that collector, and the collector to it.
+    pub otlp: Credentials,
     /// What records say about this gateway.
     pub identity: Identity,
     /// Time between two looks at a node. Default 1s.
@@ -65,11 +70,11 @@ pub struct Node {
 }
 
 /// An API key.
-#[derive(Clone, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Key {
     /// What the client sends as bearer token.
-    pub key: String,
+    pub key: Secret,
     /// Whom its calls are served for.
     pub tenant: String,
 }
@@ -123,6 +128,7 @@ impl Default for Config {
             keys: Vec::new(),
             fleet_secret: None,
             otlp_endpoint: "http://127.0.0.1:4317".to_owned(),
+            otlp: Credentials::default(),
             identity: Identity::default(),
             probe_every: Duration::from_secs(1),
             probe_timeout: Duration::from_secs(1),
@@ -177,11 +183,34 @@ impl Config {
             faults
                 .push(format!("gateway.http_addr {} is open to the network but gateway.keys is empty", self.http_addr));
         }
-        if self.probe_every.is_zero() || self.probe_timeout.is_zero() {
-            faults.push("gateway.probe_every and gateway.probe_timeout must be above 0".to_owned());
+        self.ranges(faults);
+    }
+
+    fn ranges(&self, faults: &mut Vec<String>) {
+        for (key, value) in [
+            ("probe_every", self.probe_every),
+            ("probe_timeout", self.probe_timeout),
+            ("connect_timeout", self.connect_timeout),
+            ("answer_timeout", self.answer_timeout),
+            ("idle_timeout", self.idle_timeout),
+        ] {
+            range::span(&format!("gateway.{key}"), value, TIME_MIN..=TIME_MAX, faults);
         }
+        range::within("gateway.retries", self.retries, 0..=RETRIES_MAX, faults);
+        range::size("gateway.request_bytes_max", self.request_bytes_max, 1 << 10..=REQUEST_BYTES_MAX, faults);
+        range::within("gateway.records_max", self.records_max, 1..=RECORDS_MAX, faults);
     }
 }
+
+/// Shortest and longest time that can be set.
+const TIME_MIN: Duration = Duration::from_millis(1);
+const TIME_MAX: Duration = Duration::from_secs(86_400);
+/// Each retry goes to another node.
+const RETRIES_MAX: u32 = 1_000;
+/// A request is held in memory: 1 GiB.
+const REQUEST_BYTES_MAX: u64 = 1 << 30;
+/// About a kilobyte each.
+const RECORDS_MAX: usize = 10_000_000;
 
 /// Checks weights of regions, from the settings or from an admin call.
 pub(crate) fn region_weights(regions: &BTreeMap<String, f64>, faults: &mut Vec<String>) {
@@ -192,12 +221,5 @@ pub(crate) fn region_weights(regions: &BTreeMap<String, f64>, faults: &mut Vec<S
     }
     if !regions.is_empty() && regions.values().all(|weight| *weight == 0.0) {
         faults.push("at least one region must weigh more than 0".to_owned());
-    }
-}
-
-impl std::fmt::Debug for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The key itself is never printed.
-        f.debug_struct("Key").field("tenant", &self.tenant).finish_non_exhaustive()
     }
 }

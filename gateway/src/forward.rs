@@ -64,7 +64,7 @@ impl Forwarder {
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(|error| Error::internal("set up the client for nodes").with_source(error))?;
-        let secret = config.fleet_secret.as_deref().map(HeaderValue::from_str).transpose();
+        let secret = config.fleet_secret.as_ref().map(|secret| HeaderValue::from_str(secret.expose())).transpose();
         let mut secret =
             secret.map_err(|_| Error::invalid("gateway.fleet_secret holds characters that no header can"))?;
         if let Some(secret) = &mut secret {

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, header};
+use service::secret::Secret;
 
 use crate::config::Key;
 use crate::fault::Fault;
 
 /// The keys of all tenants.
 pub(crate) struct Keys {
-    tenants: HashMap<String, Arc<str>>,
+    tenants: HashMap<Secret, Arc<str>>,
 }
 
 impl Keys {
@@ -24,7 +25,7 @@ impl Keys {
             return Ok(None);
         }
         let key = bearer(headers).ok_or(Fault::NoKey)?;
-        self.tenants.get(key).cloned().map(Some).ok_or(Fault::WrongKey)
+        self.tenants.get(&Secret::new(key)).cloned().map(Some).ok_or(Fault::WrongKey)
     }
 }
 
@@ -47,7 +48,7 @@ mod tests {
     /// The key decides; without keys everyone is let in and nobody has a tenant.
     #[test]
     fn key_gives_tenant() {
-        let keys = Keys::new(&[Key { key: "k1".to_owned(), tenant: "acme".to_owned() }]);
+        let keys = Keys::new(&[Key { key: Secret::new("k1"), tenant: "acme".to_owned() }]);
         assert_eq!(keys.tenant(&headers("Bearer k1")).unwrap().as_deref(), Some("acme"));
         assert_eq!(keys.tenant(&headers("bearer  k1 ")).unwrap().as_deref(), Some("acme"));
         assert_eq!(keys.tenant(&headers("Bearer k2")), Err(Fault::WrongKey));

@@ -78,7 +78,7 @@ pub async fn build(config: Config, deps: Deps) -> Result<Built> {
     let address =
         listener.local_addr().map_err(|error| Error::internal("read the bound address").with_source(error))?;
     let fleet = Arc::new(Fleet::new(&config, &deps.metrics));
-    let (recorder, recording) = record::new(&config, &deps);
+    let (recorder, recording) = record::new(&config, &deps)?;
     let gateway = Gateway {
         keys: Keys::new(&config.keys),
         forwarder: Forwarder::new(&config, &deps.metrics)?,
@@ -110,7 +110,7 @@ impl Built {
         let health = deps.health.component("gateway");
         health.ready();
         let router = accept::router(Arc::clone(&gateway)).merge(admin::router(gateway)).merge(deps.ops_router());
-        let served = service::listen::serve_http(listener, router, deps.shutdown.token(Stage::Accept)).await;
+        let served = service::listen::serve_http(listener, &deps.tls, router, deps.shutdown.token(Stage::Accept)).await;
         drop(streams);
         served
     }

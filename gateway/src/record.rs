@@ -10,11 +10,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use opentelemetry_otlp::{SpanExporter, WithExportConfig};
+use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithTonicConfig};
 use opentelemetry_sdk::trace::SpanExporter as _;
 use service::channel::{Receiver, Sender, bounded};
 use service::metrics::Counter;
 use service::shutdown::{Hold, Stage};
+use service::uplink::Uplink;
 use service::{Deps, Error, Result};
 use tokio_util::sync::CancellationToken;
 
@@ -77,13 +78,18 @@ pub(crate) struct Recording {
     exporters: BTreeMap<String, SpanExporter>,
     identity: Identity,
     endpoint: String,
+    uplink: Uplink,
     sent: Counter,
     lost: Counter,
     stop: CancellationToken,
 }
 
 /// The two ends of the recorder.
-pub(crate) fn new(config: &Config, deps: &Deps) -> (Recorder, Recording) {
+///
+/// # Errors
+/// `Invalid` if the collector's address or what proves us to it cannot be used.
+pub(crate) fn new(config: &Config, deps: &Deps) -> Result<(Recorder, Recording)> {
+    let uplink = Uplink::new("gateway.otlp_endpoint", &config.otlp_endpoint, &config.otlp, EXPORT_TIMEOUT)?;
     let (sender, receiver) = bounded("gateway.records", config.records_max);
     deps.metrics.queue(&sender);
     let sent = deps.metrics.counter("tokenwatt_gateway_records_sent", "Records the collector acknowledged.", &[]);
@@ -96,11 +102,12 @@ pub(crate) fn new(config: &Config, deps: &Deps) -> (Recorder, Recording) {
         exporters: BTreeMap::new(),
         identity,
         endpoint: config.otlp_endpoint.clone(),
+        uplink,
         sent,
         lost,
         stop: deps.shutdown.token(Stage::Recorders),
     };
-    (recorder, recording)
+    Ok((recorder, recording))
 }
 
 impl Recorder {
@@ -191,7 +198,8 @@ impl Recording {
         if !self.exporters.contains_key(region) {
             let built = SpanExporter::builder()
                 .with_tonic()
-                .with_endpoint(self.endpoint.clone())
+                .with_channel(self.uplink.channel())
+                .with_metadata(self.uplink.metadata())
                 .with_timeout(EXPORT_TIMEOUT)
                 .build();
             let mut exporter = built.map_err(|error| {

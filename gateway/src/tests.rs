@@ -11,6 +11,7 @@ use axum::http::StatusCode;
 use futures::StreamExt;
 use serde_json::{Value, json};
 use service::Deps;
+use service::secret::Secret;
 use telemetry::names;
 
 use self::node::{DONE, Node, Script, frame, usage_frame};
@@ -247,8 +248,8 @@ async fn unready_nodes_are_left_out() {
 async fn keys_give_tenants() {
     let node = Node::start(Script::Answer).await;
     let front = Front::start(&[(&node, "east")], |config| {
-        config.keys = vec![Key { key: "sk-1".to_owned(), tenant: "acme".to_owned() }];
-        config.fleet_secret = Some("fleet".to_owned());
+        config.keys = vec![Key { key: Secret::new("sk-1"), tenant: "acme".to_owned() }];
+        config.fleet_secret = Some(Secret::new("fleet"));
     })
     .await;
     for (request, code) in [(front.chat(), "missing_api_key"), (front.chat().bearer_auth("sk-2"), "invalid_api_key")] {
@@ -309,7 +310,7 @@ async fn calls_are_recorded_in_the_clients_trace() {
     let node = Node::start(Script::Answer).await;
     let front = Front::start(&[(&node, "eu-west-1")], |config| {
         config.otlp_endpoint = sink.url.clone();
-        config.keys = vec![Key { key: "sk-1".to_owned(), tenant: "acme".to_owned() }];
+        config.keys = vec![Key { key: Secret::new("sk-1"), tenant: "acme".to_owned() }];
     })
     .await;
     front.chat().bearer_auth("sk-1").header("traceparent", CLIENT_PARENT).send().await.unwrap().text().await.unwrap();

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use rand::Rng;
 use service::channel::{Receiver, bounded};
+use service::secret::Secret;
 use service::shutdown::CancellationToken;
 use telemetry::names;
 use telemetry::openai::{ChatRequest, CompletionRequest, Options, Prompt, StreamOptions};
 
-use crate::config::Secret;
 use crate::engine::{ChatMessage, EngineDescription, EngineError, Text};
 use crate::queue::{Asked, Call, Door, Event, Gauges, Job, Turned};
 use crate::serve::Fault;

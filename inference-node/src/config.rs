@@ -3,7 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
+use service::config::range;
+use service::secret::Secret;
+use service::uplink::Credentials;
 
 use crate::{engine, schedule};
 
@@ -15,6 +18,8 @@ pub struct Config {
     pub http_addr: SocketAddr,
     /// OTLP/gRPC endpoint of the collector.
     pub otlp_endpoint: String,
+    /// How it proves itself to that collector, and the collector to it.
+    pub otlp: Credentials,
     /// Calls that may wait for a slot; the next one gets 429.
     pub queue_max: u32,
     /// Shared with the gateways of the fleet; only a caller that shows it may name a tenant.
@@ -34,6 +39,7 @@ impl Default for Config {
         Self {
             http_addr: SocketAddr::from(([127, 0, 0, 1], 8100)),
             otlp_endpoint: "http://127.0.0.1:4317".to_owned(),
+            otlp: Credentials::default(),
             queue_max: 128,
             fleet_secret: None,
             identity: Identity::default(),
@@ -50,11 +56,20 @@ impl Config {
         if !self.otlp_endpoint.starts_with("http://") && !self.otlp_endpoint.starts_with("https://") {
             faults.push("node.otlp_endpoint must start with http:// or https://".to_owned());
         }
+        range::within("node.queue_max", self.queue_max, 0..=QUEUE_MAX, faults);
         self.engine.sim.validate(faults);
+        self.engine.cpu.validate(faults);
         self.schedule.validate(faults);
         self.record.validate(faults);
     }
 }
+
+/// Each waiting call holds its prompt.
+const QUEUE_MAX: u32 = 1_000_000;
+/// About a kilobyte each.
+const RECORDS_MAX: usize = 10_000_000;
+/// Longest time that can be set.
+const TIME_MAX: Duration = Duration::from_secs(86_400);
 
 /// Who and where a node is: the resource attributes of all its telemetry. What is not set is not sent.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -150,41 +165,11 @@ impl RecordConfig {
         for (name, value) in
             [("queue_records", self.queue_records), ("spans_max", self.spans_max), ("batch_spans", self.batch_spans)]
         {
-            if value == 0 {
-                faults.push(format!("node.record.{name} must be at least 1"));
-            }
+            range::within(&format!("node.record.{name}"), value, 1..=RECORDS_MAX, faults);
         }
-    }
-}
-
-/// A text that is never printed.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
-pub struct Secret(String);
-
-impl Secret {
-    /// A secret of this text.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// Whether `offered` is the secret; takes the same time wherever they differ.
-    pub fn matches(&self, offered: &[u8]) -> bool {
-        let own = self.0.as_bytes();
-        let differ = own.iter().zip(offered).fold(0, |differ, (a, b)| differ | (a ^ b));
-        own.len() == offered.len() && !own.is_empty() && differ == 0
-    }
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret(***)")
-    }
-}
-
-impl Serialize for Secret {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str("***")
+        for (name, value) in [("flush_after", self.flush_after), ("give_up_after", self.give_up_after)] {
+            range::span(&format!("node.record.{name}"), value, Duration::from_millis(1)..=TIME_MAX, faults);
+        }
     }
 }
 
@@ -209,16 +194,5 @@ mod tests {
         let mut faults = Vec::new();
         config.validate(&mut faults);
         assert_eq!(faults.len(), 3, "{faults:?}");
-    }
-
-    /// A secret is compared whole and never shown.
-    #[test]
-    fn secrets() {
-        let secret = Secret::new("s3cret");
-        assert!(secret.matches(b"s3cret"));
-        assert!(!secret.matches(b"s3cre") && !secret.matches(b"s3cretx") && !secret.matches(b""));
-        assert!(!Secret::new("").matches(b""));
-        assert!(!format!("{secret:?}").contains("s3c"));
-        assert_eq!(serde_json::to_string(&secret).unwrap(), "\"***\"");
     }
 }

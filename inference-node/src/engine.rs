@@ -156,6 +156,11 @@ pub struct Config {
     pub cpu: cpu::Config,
 }
 
+/// Most sequences that any engine holds at once.
+const SLOTS_MAX: u32 = 65_536;
+/// Longest sequence of any engine, tokens.
+const LEN_MAX: u32 = 16_777_216;
+
 /// Loads the engine, and says which chips it runs on, if any.
 ///
 /// # Errors

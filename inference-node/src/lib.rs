@@ -33,6 +33,7 @@ use service::channel::{Receiver, bounded};
 use service::error::{Error, Kind, Result};
 use service::health::{Component, Health};
 use service::shutdown::{CancellationToken, Hold, Stage};
+use service::uplink::Uplink;
 use telemetry::power;
 use telemetry::step::PowerCurve;
 use tokio::net::TcpListener;
@@ -58,6 +59,7 @@ pub struct Node {
     engine: EngineDescription,
     health: Health,
     component: Component,
+    tls: service::tls::Acceptor,
     accept: CancellationToken,
     streams: CancellationToken,
     streams_hold: Hold,
@@ -121,6 +123,7 @@ pub async fn build(config: Config, deps: service::Deps) -> Result<Node> {
         recorders_hold: deps.shutdown.hold(Stage::Recorders, name.clone()),
         component: deps.health.component(name),
         health: deps.health,
+        tls: deps.tls,
     })
 }
 
@@ -146,8 +149,8 @@ fn recording(
     let (sender, records) = bounded("node.records", config.record.queue_records);
     deps.metrics.queue(&sender);
     let recorder = Recorder::new(sender, lost.clone());
-    let (outbox, exporter) =
-        Outbox::new(&config.record, &config.otlp_endpoint, origin, devices, start_ns, records, lost)?;
+    let uplink = Uplink::new("node.otlp_endpoint", &config.otlp_endpoint, &config.otlp, record::ATTEMPT)?;
+    let (outbox, exporter) = Outbox::new(&config.record, uplink, origin, devices, start_ns, records, lost);
     Ok(Recording { instance, recorder, outbox, exporter })
 }
 
@@ -188,7 +191,8 @@ impl Node {
     /// # Cancel safety
     /// A dropped run ends all calls; records not yet sent are lost.
     pub async fn run(self) -> Result<()> {
-        let Self { listener, router, driver, jobs, outbox, exporter, health, component, accept, streams, .. } = self;
+        let Self { listener, router, driver, jobs, outbox, exporter, health, component, tls, accept, streams, .. } =
+            self;
         let runtime = tokio::runtime::Handle::current();
         let steps = tokio::task::spawn_blocking(move || driver.run(jobs, &runtime));
         let recorder = tokio::task::spawn_blocking(move || record_until_done(outbox, exporter));
@@ -200,7 +204,7 @@ impl Node {
         };
         // The router, and with it the only way to send jobs, is gone when serving ends.
         let served = tokio::select! {
-            served = service::listen::serve_http(listener, router, streams) => served,
+            served = service::listen::serve_http(listener, &tls, router, streams) => served,
             () = draining => Ok(()),
         };
         component.starting();

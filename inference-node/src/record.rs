@@ -13,7 +13,7 @@ mod metric;
 mod resource;
 mod span;
 
-pub(crate) use export::{Exporter, Outbox};
+pub(crate) use export::{ATTEMPT, Exporter, Outbox};
 pub(crate) use resource::{Origin, origin};
 
 use std::sync::Arc;

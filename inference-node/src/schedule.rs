@@ -20,6 +20,7 @@ mod token_budget;
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
+use service::config::range::within;
 
 use crate::engine::SeqId;
 
@@ -62,14 +63,16 @@ impl Default for Config {
 impl Config {
     /// Adds one line for every rule broken.
     pub fn validate(&self, faults: &mut Vec<String>) {
-        if self.step_tokens_max == 0 {
-            faults.push("node.schedule.step_tokens_max must be at least 1".to_owned());
-        }
-        if self.block_tokens == 0 {
-            faults.push("node.schedule.block_tokens must be at least 1".to_owned());
-        }
+        within("node.schedule.step_tokens_max", self.step_tokens_max, 1..=STEP_TOKENS_MAX, faults);
+        within("node.schedule.block_tokens", self.block_tokens, 1..=BLOCK_TOKENS_MAX, faults);
+        within("node.schedule.blocks", self.blocks, 0..=BLOCKS_MAX, faults);
     }
 }
+
+/// Bounds of what a step and its pool may hold; far above any engine's.
+const STEP_TOKENS_MAX: u32 = 16_777_216;
+const BLOCK_TOKENS_MAX: u32 = 65_536;
+const BLOCKS_MAX: u32 = 100_000_000;
 
 /// What kind of work a step holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use service::config::range::within;
 
 /// Settings of the query service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,30 +47,31 @@ impl Default for Config {
 
 /// Smallest pool in which a sort can make progress.
 const MEMORY_BYTES_MIN: usize = 16 << 20;
+/// More memory than any one machine gives a query service: 16 TiB.
+const MEMORY_BYTES_MAX: usize = 16 << 40;
+/// Most rows of one answer; more belong into an export.
+const ROWS_MAX: usize = 1_000_000_000;
+/// Longest time of one query: a day.
+const TIMEOUT_MS_MAX: u64 = 86_400_000;
+/// Most bytes spilled: 1 PiB.
+const SPILL_BYTES_MAX: u64 = 1 << 50;
+/// Each part of a query runs on a thread.
+const PARTITIONS_MAX: usize = 1_024;
+/// Each query holds memory and an open answer.
+const CONCURRENCY_MAX: usize = 65_536;
 
 impl Config {
     /// Adds a line for every value that cannot be served.
     pub fn validate(&self, faults: &mut Vec<String>) {
-        let counts = [
-            ("max_rows", self.max_rows),
-            ("answer_bytes_max", self.answer_bytes_max),
-            ("partitions", self.partitions),
-            ("concurrency", self.concurrency),
-        ];
-        for (key, value) in counts {
-            if value == 0 {
-                faults.push(format!("query.{key} must be at least 1"));
-            }
-        }
-        if self.timeout_ms == 0 {
-            faults.push("query.timeout_ms must be at least 1".to_owned());
-        }
-        if self.memory_bytes < MEMORY_BYTES_MIN {
-            faults.push(format!("query.memory_bytes must be at least {MEMORY_BYTES_MIN}"));
-        }
-        if self.settle_seconds >= 60 {
-            faults.push("query.settle_seconds must be less than 60".to_owned());
-        }
+        within("query.max_rows", self.max_rows, 1..=ROWS_MAX, faults);
+        within("query.answer_bytes_max", self.answer_bytes_max, 1..=MEMORY_BYTES_MAX, faults);
+        within("query.timeout_ms", self.timeout_ms, 1..=TIMEOUT_MS_MAX, faults);
+        within("query.memory_bytes", self.memory_bytes, MEMORY_BYTES_MIN..=MEMORY_BYTES_MAX, faults);
+        within("query.footer_cache_bytes", self.footer_cache_bytes, 0..=MEMORY_BYTES_MAX, faults);
+        within("query.spill_bytes_max", self.spill_bytes_max, 0..=SPILL_BYTES_MAX, faults);
+        within("query.partitions", self.partitions, 1..=PARTITIONS_MAX, faults);
+        within("query.concurrency", self.concurrency, 1..=CONCURRENCY_MAX, faults);
+        within("query.settle_seconds", self.settle_seconds, 0..=59, faults);
     }
 
     /// The longest a query may take.

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use telemetry::table::Column;
 
+use crate::system;
 use crate::views::{VIEWS, View};
 
 /// `docs/metrics.md`: every view with its definition, the unit and meaning of its columns, and its SQL.
@@ -13,8 +14,15 @@ pub fn metrics_markdown() -> String {
     for view in VIEWS {
         let _ = writeln!(text, "- [`{name}`](#{name}): {first}", name = view.name, first = first_sentence(view.doc));
     }
+    for view in system::views::VIEWS {
+        let first = first_sentence(view.doc);
+        let _ = writeln!(text, "- [`system.{name}`](#system{name}): {first}", name = view.name);
+    }
     for view in VIEWS {
-        section(&mut text, view);
+        section(&mut text, view, "");
+    }
+    for view in system::views::VIEWS {
+        section(&mut text, view, "system.");
     }
     text
 }
@@ -31,8 +39,8 @@ fn first_sentence(doc: &str) -> &str {
     doc.get(..end).unwrap_or(doc)
 }
 
-fn section(text: &mut String, view: &View) {
-    let _ = write!(text, "\n## {}\n\n{}\n", view.name, view.doc);
+fn section(text: &mut String, view: &View, schema: &str) {
+    let _ = write!(text, "\n## {schema}{}\n\n{}\n", view.name, view.doc);
     if !view.columns.is_empty() {
         text.push_str("\n| column | unit | meaning |\n|---|---|---|\n");
         for column in view.columns {

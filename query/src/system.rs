@@ -1,4 +1,7 @@
-//! What Tokenwatt knows of its own tables, as tables: `system.freshness`, `system.files`.
+//! What Tokenwatt knows of itself, as tables: `system.freshness` and `system.files` of the lake as it is now, and views of what
+//! the collectors say.
+
+pub(crate) mod views;
 
 use std::sync::Arc;
 
@@ -12,7 +15,7 @@ use telemetry::table::TABLES;
 
 use crate::plan::Scope;
 
-/// Tables of the schema `system`.
+/// Tables of the schema `system` that are made when they are asked for.
 pub(crate) const NAMES: [&str; 2] = ["freshness", "files"];
 
 /// The table of that name, as the lake is now; `None` if there is none.

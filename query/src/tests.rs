@@ -1,5 +1,6 @@
 //! The service over a real lake in a directory.
 
+mod collecting;
 mod energy;
 mod reading;
 mod refusing;

@@ -77,7 +77,7 @@ impl View {
     }
 }
 
-const fn column(name: &'static str, unit: &'static str, doc: &'static str) -> ViewColumn {
+pub(crate) const fn column(name: &'static str, unit: &'static str, doc: &'static str) -> ViewColumn {
     ViewColumn { name, unit, doc }
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Around {
 }
 
 /// Rows stand alone: nothing before or after them matters.
-const NOTHING: Around = around(0, 0);
+pub(crate) const NOTHING: Around = around(0, 0);
 /// A minute's window begins with the sample before it, at most two minutes earlier, and `time` names its start.
 const A_WINDOW: Around = around(3 * 60, 2 * 60);
 /// The token before, at most.

@@ -5,8 +5,10 @@ use axum::Router;
 use crate::clock::{self, SharedClock};
 use crate::health::Health;
 use crate::metrics::Registry;
+use crate::principal::Principals;
 use crate::shutdown::Shutdown;
 use crate::task::Tasks;
+use crate::tls::Acceptor;
 
 /// What a service is built with. Cloning it shares the same parts.
 #[derive(Clone)]
@@ -21,6 +23,10 @@ pub struct Deps {
     pub health: Health,
     /// The process's own counters and gauges.
     pub metrics: Registry,
+    /// Who may call; nobody has to prove anything by default.
+    pub principals: Principals,
+    /// TLS of every port; none by default.
+    pub tls: Acceptor,
 }
 
 impl Deps {
@@ -28,7 +34,15 @@ impl Deps {
     #[must_use]
     pub fn new(clock: SharedClock) -> Self {
         let health = Health::new();
-        Self { clock, tasks: Tasks::new(health.clone()), shutdown: Shutdown::new(), health, metrics: Registry::new() }
+        Self {
+            clock,
+            tasks: Tasks::new(health.clone()),
+            shutdown: Shutdown::new(),
+            health,
+            metrics: Registry::new(),
+            principals: Principals::default(),
+            tls: Acceptor::default(),
+        }
     }
 
     /// Fresh parts on the machine's clock.

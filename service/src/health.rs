@@ -22,6 +22,8 @@ pub struct Health {
 enum Condition {
     Starting,
     Ready,
+    /// Works, but somebody must look.
+    Degraded(String),
     Failed(String),
 }
 
@@ -66,8 +68,7 @@ impl Health {
     /// All components are ready and the process is not ending.
     #[must_use]
     pub fn ready(&self) -> bool {
-        !self.draining.load(Ordering::Relaxed)
-            && self.components.lock().values().all(|condition| *condition == Condition::Ready)
+        !self.draining.load(Ordering::Relaxed) && self.components.lock().values().all(Condition::works)
     }
 
     /// Routes `/healthz` and `/readyz`: 200 or 503, with the state of every component as JSON.
@@ -97,6 +98,11 @@ impl Component {
         self.health.set(&self.name, Condition::Starting);
     }
 
+    /// The component works, but a human must look, for the reason given.
+    pub fn degraded(&self, reason: impl Into<String>) {
+        self.health.set(&self.name, Condition::Degraded(reason.into()));
+    }
+
     /// The component cannot go on, for the reason given.
     pub fn failed(&self, reason: impl Into<String>) {
         self.health.set(&self.name, Condition::Failed(reason.into()));
@@ -104,10 +110,15 @@ impl Component {
 }
 
 impl Condition {
+    fn works(&self) -> bool {
+        matches!(self, Self::Ready | Self::Degraded(_))
+    }
+
     fn text(&self) -> String {
         match self {
             Self::Starting => "starting".to_owned(),
             Self::Ready => "ready".to_owned(),
+            Self::Degraded(reason) => format!("degraded: {reason}"),
             Self::Failed(reason) => format!("failed: {reason}"),
         }
     }
@@ -147,6 +158,9 @@ mod tests {
         assert_eq!((status(&health, "/healthz").await, status(&health, "/readyz").await), (200, 503));
         collector.ready();
         assert_eq!((status(&health, "/healthz").await, status(&health, "/readyz").await), (200, 200));
+        collector.degraded("old certificate");
+        assert_eq!((status(&health, "/healthz").await, status(&health, "/readyz").await), (200, 200));
+        assert!(health.report().to_string().contains("degraded: old certificate"));
         health.drain();
         assert_eq!((status(&health, "/healthz").await, status(&health, "/readyz").await), (200, 503));
         assert!(!health.sibling().ready());

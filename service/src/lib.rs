@@ -1,7 +1,7 @@
 //! What every service of Tokenwatt needs and none should write twice.
 //!
 //! ```text
-//! config ─► clock · channel · task · shutdown ─► listen ─► health · metrics · observe
+//! config ─► clock · channel · task · shutdown ─► secret · principal · tls ─► listen ─► health · metrics · observe
 //! ```
 //!
 //! A service is built with [`Deps`] and never reaches for the wall clock, the environment, a signal or
@@ -19,6 +19,11 @@ pub mod channel;
 pub mod clock;
 pub mod shutdown;
 pub mod task;
+
+pub mod secret;
+pub mod principal;
+pub mod tls;
+pub mod uplink;
 
 pub mod health;
 pub mod listen;

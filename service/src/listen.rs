@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
-use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Kind, Result};
+use crate::tls::{Acceptor, Peer, SecureListener};
 
 /// How long open connections may go on after the server was told to stop.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -44,18 +44,19 @@ fn bind_error(addr: SocketAddr, error: io::Error) -> Error {
     Error::new(kind, message).with_hint(hint).with_source(error)
 }
 
-/// Serves `router` until `stop` is cancelled, then lets open connections finish for a while.
+/// Serves `router`, under TLS if `acceptor` has it, until `stop` is cancelled, then lets open connections finish for a while.
 ///
 /// # Errors
 /// `Internal` when the listener breaks; `Cancelled` never: connections cut at the end are logged.
-pub async fn serve_http(listener: TcpListener, router: Router, stop: CancellationToken) -> Result<()> {
+pub async fn serve_http(
+    listener: TcpListener,
+    acceptor: &Acceptor,
+    router: Router,
+    stop: CancellationToken,
+) -> Result<()> {
     let addr = listener.local_addr().ok();
-    // Without this the kernel may hold back a token until the one before it was acknowledged.
-    let listener = listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "connection without TCP_NODELAY");
-        }
-    });
+    let listener = SecureListener::new(listener, acceptor.clone());
+    let router = router.into_make_service_with_connect_info::<Peer>();
     let server = axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned());
     let overdue = async {
         stop.cancelled().await;
@@ -104,7 +105,7 @@ mod tests {
                 "done"
             }),
         );
-        let server = tokio::spawn(serve_http(listener, router, stop));
+        let server = tokio::spawn(async move { serve_http(listener, &Acceptor::default(), router, stop).await });
         let mut client = tokio::net::TcpStream::connect(addr).await.unwrap();
         client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
         let mut answer = String::new();

@@ -3,6 +3,7 @@
 //! Names start with `tokenwatt_`, end in a unit, and a counter's ends in `_total`. Label values come from
 //! small sets; past a limit of series a family folds into `__other__` instead of growing.
 
+mod histogram;
 mod render;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ use axum::routing::get;
 use parking_lot::Mutex;
 
 use crate::channel::Sender;
+
+pub use histogram::{Histogram, SECONDS};
 
 /// The most label sets of one family; what comes later is counted under `__other__`.
 const SERIES_MAX: usize = 1_000;
@@ -38,12 +41,27 @@ struct Family {
 enum FamilyKind {
     Counter,
     Gauge,
+    Histogram,
 }
 
 enum Series {
     Counter(Counter),
     Gauge(Gauge),
+    Histogram(Histogram),
     Observed(Box<dyn Fn() -> Option<f64> + Send>),
+}
+
+/// A family of series, described.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Described {
+    /// Its name, as a query spells it.
+    pub name: String,
+    /// `counter`, `gauge` or `histogram`.
+    pub kind: &'static str,
+    /// Names of its labels.
+    pub labels: Vec<String>,
+    /// What it counts or measures.
+    pub help: String,
 }
 
 /// A number that only grows.
@@ -124,6 +142,16 @@ impl Registry {
         made.gauge().unwrap_or_default()
     }
 
+    /// The histogram of durations called `name` with these labels; the same one for the same labels.
+    #[must_use]
+    pub fn histogram(&self, name: &str, help: &str, labels: &[(&str, String)]) -> Histogram {
+        let make = || Series::Histogram(Histogram::new(SECONDS));
+        match self.series(FamilyKind::Histogram, name, help, labels, make) {
+            Found::Histogram(histogram) => histogram,
+            _ => Histogram::new(SECONDS),
+        }
+    }
+
     /// A gauge whose value is asked for at each scrape; `None` leaves it out.
     pub fn observe(
         &self,
@@ -166,6 +194,21 @@ impl Registry {
         text
     }
 
+    /// What there is, in order of names: for documentation.
+    #[must_use]
+    pub fn families(&self) -> Vec<Described> {
+        let describe = |(name, family): (&String, &Family)| {
+            let (suffix, kind) = match family.kind {
+                FamilyKind::Counter => ("_total", "counter"),
+                FamilyKind::Gauge => ("", "gauge"),
+                FamilyKind::Histogram => ("", "histogram"),
+            };
+            let labels = family.series.keys().next().into_iter().flatten().map(|(label, _)| label.clone());
+            Described { name: format!("{name}{suffix}"), kind, labels: labels.collect(), help: family.help.clone() }
+        };
+        self.families.lock().iter().map(describe).collect()
+    }
+
     /// Route `/metrics`.
     pub fn router(&self) -> Router {
         let registry = self.clone();
@@ -204,6 +247,7 @@ impl Registry {
         match series {
             Series::Counter(counter) => Found::Counter(counter.clone()),
             Series::Gauge(gauge) => Found::Gauge(gauge.clone()),
+            Series::Histogram(histogram) => Found::Histogram(histogram.clone()),
             Series::Observed(_) => Found::None,
         }
     }
@@ -212,6 +256,7 @@ impl Registry {
 enum Found {
     Counter(Counter),
     Gauge(Gauge),
+    Histogram(Histogram),
     None,
 }
 

@@ -61,6 +61,7 @@ pub(crate) async fn run(common: &Common, flags: &Flags) -> Result<(), Failure> {
     let mut findings = directories(&loaded.config);
     findings.extend(store::check(&loaded.config.data, &deps).await);
     findings.push(clock(&deps));
+    findings.extend(tls(&loaded.config));
     for (key, addr) in addresses(&loaded.config) {
         findings.push(port(key, addr).await);
     }
@@ -111,6 +112,15 @@ fn directory(name: &str, path: &std::path::Path) -> Finding {
         Ok(()) => Finding::good(name, format!("{} can be written", path.display())),
         Err(failure) => Finding::bad(name, failure),
     }
+}
+
+/// Whether the files of `[tls]` can be used, if there are any.
+fn tls(config: &Config) -> Option<Finding> {
+    let cert = config.tls.cert.as_ref()?;
+    Some(match service::tls::Acceptor::load(&config.tls) {
+        Ok(_) => Finding::good("tls", format!("{} and its key belong together", cert.display())),
+        Err(error) => Finding::bad("tls", error),
+    })
 }
 
 /// 2024-01-01 UTC, µs: a clock before it was never set.

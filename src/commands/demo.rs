@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use service::config::duration;
+use service::{Deps, Error};
 
 use super::up;
 use crate::cli::Common;
@@ -64,7 +65,8 @@ impl Flags {
 
 pub(crate) async fn run(common: &Common, flags: &Flags) -> Result<(), Failure> {
     let config = settings::load(common, flags.up.settings())?.config;
-    let mut process = Process::start()?;
+    unprotected(&config)?;
+    let mut process = Process::start(&config)?;
     let deps = process.deps().clone();
     let ports = flags.ports(config.ui.http_addr.port() == 0);
     let (site, fleet) = process
@@ -76,7 +78,7 @@ pub(crate) async fn run(common: &Common, flags: &Flags) -> Result<(), Failure> {
         })
         .await?;
     let otlp = site.otlp_endpoint();
-    announce(&site, &fleet);
+    announce(&site, &fleet, &deps);
     let gateways = fleet.gateways();
     site.spawn(&deps);
     fleet.spawn();
@@ -92,8 +94,17 @@ pub(crate) async fn run(common: &Common, flags: &Flags) -> Result<(), Failure> {
     }
 }
 
-fn announce(site: &Site, fleet: &Fleet) {
-    let mut addresses = site.addresses();
+/// The demo's fleet has no tokens and trusts no certificate: it would be refused by its own collector.
+fn unprotected(config: &settings::Config) -> Result<(), Error> {
+    if config.principal.is_empty() && !config.tls.is_set() {
+        return Ok(());
+    }
+    Err(Error::invalid("the demo does not run with [[principal]] or [tls]")
+        .with_hint("run it without this settings file, or use `tokenwatt up`"))
+}
+
+fn announce(site: &Site, fleet: &Fleet, deps: &Deps) {
+    let mut addresses = site.addresses(deps);
     addresses.extend(fleet.addresses());
     print::pairs(&addresses);
     for name in &fleet.slow {

@@ -46,7 +46,7 @@ pub(crate) async fn collector(common: &Common, flags: &CollectorFlags) -> Result
     let mut given = settings::otlp_flags(&flags.otlp);
     given.extend(flags.maintain.then(|| ("maintain", true.to_string())));
     let config = settings::load(common, given)?.config;
-    let mut process = Process::start()?;
+    let mut process = Process::start(&config)?;
     let deps = process.deps().clone();
     let built = process
         .build(async {
@@ -59,24 +59,24 @@ pub(crate) async fn collector(common: &Common, flags: &CollectorFlags) -> Result
             Ok(collector::build(config.collector(), lake, deps.clone()).await?)
         })
         .await?;
-    let addresses = site::collector_addresses(&built);
+    let addresses = site::collector_addresses(&built, &deps);
     deps.tasks.spawn("collector", built.run());
     serve(process, &addresses).await
 }
 
 pub(crate) async fn query(common: &Common, port: &HttpPort) -> Result<(), Failure> {
     let config = settings::load(common, http_flag("ui.http_addr", port.http))?.config;
-    let mut process = Process::start()?;
+    let mut process = Process::start(&config)?;
     let deps = process.deps().clone();
     let page = process
         .build(async {
             let lake = Lake::open_read_only(&config.data, &deps).await?;
             let query = query::build(config.query, lake, deps.clone()).await?;
-            let router = query.router().merge(deps.health.router());
+            let router = site::guarded(query.router(), &deps).merge(deps.health.router());
             Ok(Page::bind("query", config.ui.http_addr, router).await?)
         })
         .await?;
-    let addresses = page.addresses();
+    let addresses = page.addresses(&deps);
     page.spawn(&deps);
     serve(process, &addresses).await
 }
@@ -85,36 +85,37 @@ pub(crate) async fn ui(common: &Common, flags: &UiFlags) -> Result<(), Failure> 
     let mut given = http_flag("ui.http_addr", flags.http.http);
     given.extend(flags.server.clone().map(|server| ("ui.server", server)));
     let config = settings::load(common, given)?.config;
-    let mut process = Process::start()?;
+    let mut process = Process::start(&config)?;
     let deps = process.deps().clone();
     let page = process
         .build(async {
-            let api = Arc::new(Remote::new(&config.ui.server)?);
-            let router = ui::router(api, site::ui_options(&config.ui, &deps, None)).merge(deps.ops_router());
+            let api = Arc::new(Remote::new(&config.ui.server, config.ui.token.clone())?);
+            let pages = ui::router(api, site::ui_options(&config.ui, &deps, None));
+            let router = site::guarded(pages, &deps).merge(deps.ops_router());
             Ok(Page::bind("dashboard", config.ui.http_addr, router).await?)
         })
         .await?;
-    let addresses = page.addresses();
+    let addresses = page.addresses(&deps);
     page.spawn(&deps);
     serve(process, &addresses).await
 }
 
 pub(crate) async fn node(common: &Common, flags: &ClientFlags) -> Result<(), Failure> {
     let config = settings::load(common, client_flags(flags, "node.http_addr", "node.otlp_endpoint"))?.config;
-    let mut process = Process::start()?;
+    let mut process = Process::start(&config)?;
     let deps = process.deps().clone();
     let built = process.build(async { Ok(inference_node::build(config.node, deps.clone()).await?) }).await?;
-    let address = ("node".to_owned(), format!("http://{}", built.http_addr()));
+    let address = ("node".to_owned(), format!("{}://{}", deps.tls.scheme(), built.http_addr()));
     deps.tasks.spawn("node", built.run());
     serve(process, &[address]).await
 }
 
 pub(crate) async fn gateway(common: &Common, flags: &ClientFlags) -> Result<(), Failure> {
     let config = settings::load(common, client_flags(flags, "gateway.http_addr", "gateway.otlp_endpoint"))?.config;
-    let mut process = Process::start()?;
+    let mut process = Process::start(&config)?;
     let deps = process.deps().clone();
     let built = process.build(async { Ok(gateway::build(config.gateway, deps.clone()).await?) }).await?;
-    let address = ("gateway".to_owned(), format!("http://{}", built.http_addr()));
+    let address = ("gateway".to_owned(), format!("{}://{}", deps.tls.scheme(), built.http_addr()));
     deps.tasks.spawn("gateway", built.run());
     serve(process, &[address]).await
 }

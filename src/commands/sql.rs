@@ -71,7 +71,7 @@ pub(crate) async fn run(common: &Common, flags: &Flags) -> Result<(), Failure> {
     let request = SqlRequest { sql: statement(&flags.sql)?, max_rows: flags.max_rows, ..SqlRequest::default() };
     let body = match &flags.server {
         Some(server) => {
-            let response = Remote::new(server)?.ask(&request, flags.format.accept()).await?;
+            let response = Remote::new(server, config.ui.token.clone())?.ask(&request, flags.format.accept()).await?;
             response.bytes().await.map_err(|error| Error::unavailable("read the answer").with_source(error))?
         }
         None => embedded(&config, &request, flags.format.accept()).await?,

@@ -28,10 +28,10 @@ impl Flags {
 
 pub(crate) async fn run(common: &Common, flags: &Flags) -> Result<(), Failure> {
     let config = settings::load(common, flags.settings())?.config;
-    let mut process = Process::start()?;
+    let mut process = Process::start(&config)?;
     let deps = process.deps().clone();
     let site = process.build(Site::build(&config, &deps)).await?;
-    print::pairs(&site.addresses());
+    print::pairs(&site.addresses(&deps));
     site.spawn(&deps);
     print::line("ready");
     process.run(forever()).await

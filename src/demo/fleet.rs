@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 
 use clap::ValueEnum;
 use gateway::config::{Identity as GatewayIdentity, Key, Node};
-use inference_node::config::{Identity, Secret};
+use inference_node::config::Identity;
+use service::secret::Secret;
 use service::{Deps, Result};
 
 /// What gateways and nodes of the demo know of each other; both run in this process.
@@ -203,12 +204,12 @@ fn node(plan: &Plan, region: &Region, place: u16, host: Host, port: u16) -> infe
 }
 
 fn front(plan: &Plan, region: &Region, nodes: Vec<Node>, port: u16) -> gateway::Config {
-    let keys = TENANTS.iter().map(|(tenant, key, _)| Key { key: (*key).to_owned(), tenant: (*tenant).to_owned() });
+    let keys = TENANTS.iter().map(|(tenant, key, _)| Key { key: Secret::new(*key), tenant: (*tenant).to_owned() });
     gateway::Config {
         http_addr: SocketAddr::from(([127, 0, 0, 1], port)),
         nodes,
         keys: keys.collect(),
-        fleet_secret: Some(FLEET_SECRET.to_owned()),
+        fleet_secret: Some(Secret::new(FLEET_SECRET)),
         otlp_endpoint: plan.otlp_endpoint.clone(),
         identity: GatewayIdentity {
             instance: Some(format!("gateway-{}", region.short)),

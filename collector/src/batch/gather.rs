@@ -75,6 +75,9 @@ impl Gather {
             self.counters.dropped_frames.inc();
             tracing::error!(frame = frame.number, %error, "a journal frame could not be turned into rows");
         }
+        for runaway in self.normalizer.take_runaways() {
+            self.counters.ran_away(&runaway);
+        }
         self.tables.leave(now);
         let open = self.tables.buffers().into_iter().filter_map(|buffer| Some((buffer.table().name, buffer.origin()?)));
         self.progress.gathered(frame.number, open);

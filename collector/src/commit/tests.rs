@@ -62,7 +62,8 @@ async fn holder(store: &Arc<dyn ObjectStore>) -> Process {
     while !process.keeper.is_mine() {
         tokio::task::yield_now().await;
     }
-    let routes: Router = router(Desk { commits: process.commits.clone(), token: Some(TOKEN.to_owned()) });
+    let routes: Router =
+        router(Desk { commits: process.commits.clone(), token: Some(service::secret::Secret::new(TOKEN)) });
     let stop = process.deps.shutdown.token(service::shutdown::Stage::Ingest);
     tokio::spawn(serve::serve(listener, routes, Duration::from_secs(3_600), stop));
     process

@@ -21,6 +21,10 @@ pub struct Checked {
     pub rejected: u64,
     /// The first fault met.
     pub fault: Option<Fault>,
+    /// How many items were rejected for each fault, in the order of [`Fault::ALL`].
+    pub faults: [u64; Fault::ALL.len()],
+    /// Items that were taken out before: their sender may not write for their tenant.
+    pub foreign: u64,
     /// Accepted items whose event time no table accepts.
     pub quarantined: u64,
     /// A log record without any time: two such bodies may be equal and yet both be meant.
@@ -58,6 +62,22 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// All faults, in the order in which they are declared.
+    pub const ALL: [Fault; 6] =
+        [Fault::TraceId, Fault::SpanId, Fault::ParentSpanId, Fault::Utf8, Fault::Depth, Fault::Unreadable];
+
+    /// Its name as a label of metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Fault::TraceId => "trace_id",
+            Fault::SpanId => "span_id",
+            Fault::ParentSpanId => "parent_span_id",
+            Fault::Utf8 => "utf8",
+            Fault::Depth => "depth",
+            Fault::Unreadable => "unreadable",
+        }
+    }
+
     /// What the sender reads.
     pub fn message(self) -> &'static str {
         match self {
@@ -188,6 +208,7 @@ fn check_item(
         Ok(item) => item,
         Err(fault) => {
             checked.rejected += 1;
+            checked.faults[fault as usize] += 1;
             checked.fault.get_or_insert(fault);
             return Ok(());
         }

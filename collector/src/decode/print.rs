@@ -14,9 +14,13 @@ use crate::normalize::redact::Redaction;
 pub fn message(kind: &'static Message, bytes: &[u8], redaction: &Redaction, out: &mut String) -> Result<(), Malformed> {
     out.push('{');
     let mut first = true;
+    let spoken = spoken(kind, bytes, redaction)?;
     for field in kind.fields {
+        if spoken && field.json == "body" {
+            continue;
+        }
         if field.repeated {
-            repeated(field, bytes, redaction, &mut first, out)?;
+            repeated(field, bytes, redaction, spoken, &mut first, out)?;
         } else if let Some(value) = last(field, bytes)? {
             name(field.json, &mut first, out);
             scalar(field.kind, value, redaction, out)?;
@@ -24,6 +28,32 @@ pub fn message(kind: &'static Message, bytes: &[u8], redaction: &Redaction, out:
     }
     out.push('}');
     Ok(())
+}
+
+/// Whether a message is an event, of a span or in the log, that holds what somebody said.
+fn spoken(kind: &'static Message, bytes: &[u8], redaction: &Redaction) -> Result<bool, Malformed> {
+    let name = if std::ptr::eq(kind, &schema::EVENT) {
+        2
+    } else if std::ptr::eq(kind, &schema::LOG_RECORD) {
+        12
+    } else {
+        return Ok(false);
+    };
+    for field in Fields::new(bytes) {
+        match field? {
+            (number, Raw::Bytes(text)) if number == name && redaction.drops_body(view::text(text)?) => return Ok(true),
+            (6, Raw::Bytes(attribute)) if name == 12 => {
+                let attribute = Attribute::read(attribute)?;
+                if attribute.key == "event.name"
+                    && attribute.value.text().is_some_and(|text| redaction.drops_body(text))
+                {
+                    return Ok(true);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(false)
 }
 
 /// Appends every occurrence of field `number` of a message as a JSON array.
@@ -88,7 +118,7 @@ pub fn by_key(bytes: &[u8], number: u32, redaction: &Redaction, out: &mut String
 pub fn plain(value: Value<'_>, redaction: &Redaction, out: &mut String) -> Result<(), Malformed> {
     match value {
         Value::Empty => {}
-        Value::Text(text) => out.push_str(text),
+        Value::Text(text) => out.push_str(&redaction.clean(text)),
         Value::Bool(flag) => out.push_str(if flag { "true" } else { "false" }),
         Value::Int(number) => push(out, format_args!("{number}")),
         Value::Double(number) => push(out, format_args!("{number}")),
@@ -135,7 +165,7 @@ fn compound(bytes: &[u8], redaction: &Redaction, out: &mut String) -> Result<(),
 fn plain_json(any_value: &[u8], redaction: &Redaction, out: &mut String) -> Result<(), Malformed> {
     match Value::read(any_value)? {
         Value::Empty => out.push_str("null"),
-        Value::Text(text) => quote(text, out),
+        Value::Text(text) => quote(&redaction.clean(text), out),
         Value::Double(number) => double(number, out),
         Value::Compound(bytes) if matches!(Fields::new(bytes).read()?, Some((7, _))) => {
             out.push('"');
@@ -166,13 +196,14 @@ fn repeated(
     field: &Field,
     bytes: &[u8],
     redaction: &Redaction,
+    spoken: bool,
     first: &mut bool,
     out: &mut String,
 ) -> Result<(), Malformed> {
     let mut open = false;
     for read in Fields::new(bytes) {
         let (number, value) = read?;
-        if number != field.number || dropped(field.kind, value, redaction)? {
+        if number != field.number || dropped(field.kind, value, redaction, spoken)? {
             continue;
         }
         match value {
@@ -204,10 +235,11 @@ fn element(field: &Field, first: &mut bool, open: &mut bool, out: &mut String) {
     }
 }
 
-fn dropped(kind: Kind, value: Raw<'_>, redaction: &Redaction) -> Result<bool, Malformed> {
+fn dropped(kind: Kind, value: Raw<'_>, redaction: &Redaction, spoken: bool) -> Result<bool, Malformed> {
     match (kind, value) {
         (Kind::Message(nested), Raw::Bytes(bytes)) if std::ptr::eq(nested, &KEY_VALUE) => {
-            Ok(redaction.drops(Attribute::read(bytes)?.key))
+            let key = Attribute::read(bytes)?.key;
+            Ok(redaction.drops(key) || (spoken && redaction.drops_within(key)))
         }
         _ => Ok(false),
     }
@@ -223,7 +255,7 @@ fn widen(kind: Kind, number: u64) -> Raw<'static> {
 
 fn scalar(kind: Kind, value: Raw<'_>, redaction: &Redaction, out: &mut String) -> Result<(), Malformed> {
     match (kind, value) {
-        (Kind::Text, Raw::Bytes(bytes)) => quote(view::text(bytes)?, out),
+        (Kind::Text, Raw::Bytes(bytes)) => quote(&redaction.clean(view::text(bytes)?), out),
         (Kind::Bytes, Raw::Bytes(bytes)) => {
             out.push('"');
             STANDARD.encode_string(bytes, out);

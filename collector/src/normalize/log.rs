@@ -75,7 +75,7 @@ impl Normalizer {
         }
         let item = Item::read(Signal::Logs, bytes)?;
         if window::late(Signal::Logs, &item, place.body.received_us) {
-            return self.quarantine(place, &item, &schema::LOG_RECORD, bytes, tables);
+            return self.quarantine(place, &item, bytes, tables);
         }
         let record = Record::read(bytes)?;
         Attribute::read_all(bytes, 6, attributes)?;
@@ -97,8 +97,10 @@ impl Normalizer {
         rows.text_some(columns.severity, record.severity);
         let event =
             attributes.iter().find(|attribute| attribute.key == "event.name").and_then(|found| found.value.text());
+        let spoken =
+            self.redaction.drops_body(record.event_name) || event.is_some_and(|event| self.redaction.drops_body(event));
         if let Some(body) = record.body
-            && !self.redaction.drops_body(event.unwrap_or(record.event_name))
+            && !spoken
         {
             let mut plain = String::new();
             print::plain(Value::read(body)?, &self.redaction, &mut plain)?;
@@ -115,6 +117,9 @@ impl Normalizer {
         rows.int(columns.flags, i64::from(record.flags));
         rows.int(columns.dropped_attributes, i64::from(record.dropped));
         rows.text_opt(columns.tenant, tenant);
+        if spoken {
+            attributes.retain(|attribute| !self.redaction.drops_within(attribute.key));
+        }
         Stored::new(attributes, &self.redaction)?.write(rows, columns.attributes, columns.attributes_typed);
         origin!(columns).write(place, &self.redaction, rows)?;
         rows.end();

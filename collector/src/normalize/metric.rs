@@ -1,6 +1,7 @@
 //! Metrics: every data point into `metrics` or `histograms` as it was sent; what samples a device also into `devices`.
 
 use super::device::Samples;
+use super::quarantine::metric_of;
 use super::resource::{Stored, named_text};
 use super::row::{Origin, micros, origin};
 use super::{Normalizer, Place, window};
@@ -158,7 +159,7 @@ impl Normalizer {
             }
             let item = Item { name: metric.name, ..Item::read(Signal::Metrics, point)? };
             if window::late(Signal::Metrics, &item, place.body.received_us) {
-                self.quarantine(place, &item, message, point, tables)?;
+                self.quarantine(place, &item, &metric_of(bytes, metric.field, point)?, tables)?;
                 continue;
             }
             Attribute::read_all(point, metric.point_fields().0, attributes)?;

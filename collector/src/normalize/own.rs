@@ -10,11 +10,13 @@ columns! {
     /// Columns of `collectors`.
     pub(super) Columns of telemetry::table::COLLECTORS: time collector version started_at accepted_spans accepted_points
         accepted_logs rejected_items refused_requests invalid_requests quarantined_rows duplicate_requests
-        committed_rows journal_bytes oldest_unflushed_s rss_bytes cpu_s
+        committed_rows journal_bytes oldest_unflushed_s rss_bytes cpu_s throttled_requests dropped_frames flush_retries
+        runaway_values disk_free_bytes
 }
 
-/// One sample of the counters.
+/// One sample of the counters. One that an earlier version journalled lacks the later fields; they are then 0.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Sample {
     /// When it was taken, microseconds since 1970-01-01 UTC.
     pub time_us: i64,
@@ -46,6 +48,16 @@ pub struct Sample {
     pub journal_bytes: u64,
     /// Age of the oldest acknowledged and not yet committed body.
     pub oldest_unflushed_s: Option<f64>,
+    /// Requests refused because their sender had used up its quota.
+    pub throttled_requests: u64,
+    /// Frames that could not be turned into rows.
+    pub dropped_frames: u64,
+    /// Uploads and commits that failed and were tried again.
+    pub flush_retries: u64,
+    /// Values met beyond the bound of their dimension.
+    pub runaway_values: u64,
+    /// Free space on the disk of the journal, bytes.
+    pub disk_free_bytes: Option<u64>,
     /// Resident memory, bytes.
     pub rss_bytes: Option<u64>,
     /// CPU time since the start, seconds.
@@ -73,12 +85,17 @@ impl Normalizer {
             (columns.duplicate_requests, sample.duplicate_requests),
             (columns.committed_rows, sample.committed_rows),
             (columns.journal_bytes, sample.journal_bytes),
+            (columns.throttled_requests, sample.throttled_requests),
+            (columns.dropped_frames, sample.dropped_frames),
+            (columns.flush_retries, sample.flush_retries),
+            (columns.runaway_values, sample.runaway_values),
         ] {
             rows.int(column, i64::try_from(count).unwrap_or(i64::MAX));
         }
         rows.double_opt(columns.oldest_unflushed_s, sample.oldest_unflushed_s);
         rows.int_opt(columns.rss_bytes, sample.rss_bytes.and_then(|bytes| i64::try_from(bytes).ok()));
         rows.double_opt(columns.cpu_s, sample.cpu_s);
+        rows.int_opt(columns.disk_free_bytes, sample.disk_free_bytes.and_then(|bytes| i64::try_from(bytes).ok()));
         rows.end();
     }
 }

@@ -14,7 +14,7 @@ use crate::decode::wire::{Fields, Malformed, Raw};
 /// Positions of the dimensions in every table that has them: all columns after `time`, in the order of [`KEYS`].
 pub const DIMENSIONS: Range<usize> = 1..12;
 /// How many dimensions there are.
-const COUNT: usize = 11;
+pub(super) const COUNT: usize = 11;
 
 /// Attributes that a dimension is read from, the first one present wins.
 const KEYS: [&[&str]; COUNT] = [
@@ -43,6 +43,8 @@ const INSTANCE: usize = 10;
 
 /// A resource, read.
 pub struct Resource<'a> {
+    /// The `Resource` message.
+    pub raw: &'a [u8],
     /// Its attributes as sent.
     pub attributes: Vec<Attribute<'a>>,
     /// Schema of the resource.
@@ -94,7 +96,14 @@ impl<'a> Resource<'a> {
             }
         }
         let dimensions = KEYS.map(|keys| keys.iter().find_map(|key| named_text(&attributes, key)));
-        Ok(Self { attributes, schema_url: group.schema_url, dropped, dimensions, stored: OnceCell::new() })
+        Ok(Self {
+            raw: group.resource,
+            attributes,
+            schema_url: group.schema_url,
+            dropped,
+            dimensions,
+            stored: OnceCell::new(),
+        })
     }
 
     /// Whether the text of a dimension is longer than its column takes.

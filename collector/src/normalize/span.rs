@@ -2,6 +2,7 @@
 
 use telemetry::names;
 
+use super::dialect::Field;
 use super::resource::Stored;
 use super::row::{Hex, micros, origin};
 use super::seen::Seen;
@@ -47,6 +48,7 @@ impl Normalizer {
             return self.token(place, &span, attributes, tables);
         }
         let seen = Seen::new(&self.aliases, &span, attributes);
+        self.distinct.call(seen.tenant(), seen.text(Field::RequestModel), place.resource);
         self.span_row(place, &span, attributes, seen.tenant(), tables)?;
         if span.has_events {
             self.token_events(place, &span, tables)?;
@@ -78,7 +80,7 @@ impl Normalizer {
         rows.int(columns.end_unix_nano, span.end as i64);
         if span.has_status {
             named(rows, columns.status, &STATUSES, span.status_code);
-            rows.text_some(columns.status_message, span.status_message);
+            rows.text_some(columns.status_message, &self.redaction.clean(span.status_message));
         }
         if span.has_events {
             let mut events = String::new();

@@ -15,7 +15,7 @@ use http_body_util::{BodyExt, Limited};
 use lake::wire::{CommitRequest, CommitResponse, METHOD};
 use prost::Message;
 use service::error::{Error, Kind, Result};
-use xxhash_rust::xxh3::xxh3_128;
+use service::secret::Secret;
 
 use super::answer::Failure;
 use super::grpc::{failure, success};
@@ -30,7 +30,7 @@ const MESSAGE_MAX: usize = 1 << 20;
 pub(crate) struct Desk {
     pub(crate) commits: Arc<Commits>,
     /// What a collector of the fleet shows.
-    pub(crate) token: Option<String>,
+    pub(crate) token: Option<Secret>,
 }
 
 /// The one method.
@@ -47,7 +47,7 @@ async fn commit(State(desk): State<Arc<Desk>>, request: Request) -> Response {
 }
 
 async fn answer(desk: &Desk, headers: &HeaderMap, body: Body) -> Result<CommitResponse> {
-    identify(desk.token.as_deref(), headers)?;
+    identify(desk.token.as_ref(), headers)?;
     let body = Limited::new(body, MESSAGE_MAX).collect().await;
     let body =
         body.map_err(|error| Error::too_large("an entry that cannot be read or is too large").with_source(error))?;
@@ -61,12 +61,11 @@ async fn answer(desk: &Desk, headers: &HeaderMap, body: Body) -> Result<CommitRe
 }
 
 /// Without a token configured the port is open, as it is for telemetry.
-fn identify(token: Option<&str>, headers: &HeaderMap) -> Result<()> {
+fn identify(token: Option<&Secret>, headers: &HeaderMap) -> Result<()> {
     let Some(token) = token else { return Ok(()) };
     let shown = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let shown = shown.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
-    // Digests are compared, so that the time taken tells nothing about how much of a token was right.
-    match xxh3_128(shown.as_bytes()) == xxh3_128(token.as_bytes()) && shown == token {
+    match token.matches(shown.as_bytes()) {
         true => Ok(()),
         false => Err(Error::new(Kind::Unauthenticated, "this is not the fleet's commit token")
             .with_hint("set the same `collector.commit_token` for all collectors of a lake")),

@@ -4,7 +4,7 @@
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header, request};
 use axum::response::Response;
 use axum::routing::post;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -59,7 +59,7 @@ async fn export(intake: Intake, signal: Signal, request: Request) -> Response {
         intake.refused(&Error::invalid(message.as_str()));
         return failure(&Failure::permanent(415, UNIMPLEMENTED, message));
     };
-    match take(&intake, signal, compression, &parts.headers, body).await {
+    match take(&intake, signal, compression, &parts, body).await {
         Ok(accepted) => {
             let message = answer::success(signal, Encoding::Protobuf, &accepted);
             success(answer::compressed(text(&parts.headers, "grpc-accept-encoding"), message))
@@ -72,17 +72,17 @@ async fn take(
     intake: &Intake,
     signal: Signal,
     compression: Compression,
-    headers: &HeaderMap,
+    request: &request::Parts,
     mut body: Body,
 ) -> Result<Accepted> {
     let read = async {
-        let (bytes, permit) = intake.read(headers, &mut body, Length::Prefixed).await?;
+        let (bytes, permit, writer) = intake.read(request, &mut body, Length::Prefixed).await?;
         let (compressed, bytes) = unprefix(&bytes)?;
         if compressed && compression == Compression::Identity {
             return Err(Error::invalid("the message is compressed, but grpc-encoding does not say how"));
         }
         let compression = if compressed { compression } else { Compression::Identity };
-        Ok(Raw { signal, encoding: Encoding::Protobuf, compression, bytes, permit })
+        Ok(Raw { signal, encoding: Encoding::Protobuf, compression, bytes, permit, writer })
     };
     match read.await {
         Ok(raw) => intake.take(raw).await,

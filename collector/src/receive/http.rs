@@ -85,8 +85,8 @@ async fn take(
     mut body: Body,
 ) -> Result<Accepted> {
     let length = text(&parts.headers, header::CONTENT_LENGTH).parse().map_or(Length::Unknown, Length::Declared);
-    match intake.read(&parts.headers, &mut body, length).await {
-        Ok((bytes, permit)) => intake.take(Raw { signal, encoding, compression, bytes, permit }).await,
+    match intake.read(parts, &mut body, length).await {
+        Ok((bytes, permit, writer)) => intake.take(Raw { signal, encoding, compression, bytes, permit, writer }).await,
         Err(error) => {
             intake.refused(&error);
             // A sender in the middle of its body would be cut off and not read the answer. One that waits for leave is told at

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::HeaderMap;
+use axum::http::request;
 use bytes::Bytes;
 use service::channel::Sender;
 use service::clock::SharedClock;
@@ -13,9 +13,9 @@ use tokio::sync::oneshot;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::admit::{Budget, Permit};
-use super::identify::{Writer, identify};
+use super::identify::{Writer, Writers};
 use super::read::{self, Length};
-use super::{Encoding, read::GRPC_PREFIX};
+use super::{Encoding, read::GRPC_PREFIX, tenants};
 use crate::counters::Counters;
 use crate::decode::check::{self, Checked};
 use crate::decode::inflate::{self, Compression, InflateError};
@@ -40,7 +40,7 @@ pub struct Parts {
     /// Largest body, inflated or not.
     pub body_bytes_max: usize,
     /// Who may send.
-    pub writers: Vec<Writer>,
+    pub writers: Writers,
     /// What was acknowledged lately.
     pub digests: Arc<Digests>,
     /// To the journal.
@@ -58,6 +58,8 @@ pub(super) struct Raw {
     pub(super) compression: Compression,
     pub(super) bytes: Bytes,
     pub(super) permit: Permit,
+    /// Who sent it, where somebody has to say.
+    pub(super) writer: Option<Arc<Writer>>,
 }
 
 /// What a sender is told when its body is durable.
@@ -78,21 +80,39 @@ impl Intake {
         Self { parts: Arc::new(parts) }
     }
 
-    /// Reads a request's body, if its sender may send and there is room.
-    pub(super) async fn read(&self, headers: &HeaderMap, body: &mut Body, length: Length) -> Result<(Bytes, Permit)> {
-        identify(&self.parts.writers, headers)?;
+    /// Reads a request's body, if its sender may send, is within its quota and there is room.
+    pub(super) async fn read(
+        &self,
+        request: &request::Parts,
+        body: &mut Body,
+        length: Length,
+    ) -> Result<(Bytes, Permit, Option<Arc<Writer>>)> {
+        let writer = self.parts.writers.identify(request)?;
+        writer.as_ref().map_or(Ok(()), |writer| writer.admit())?;
         if !self.parts.replayed.is_cancelled() {
             return Err(Error::unavailable("the collector is starting: it reads its journal"));
         }
-        read::read(body, length, self.parts.body_bytes_max, &self.parts.budget).await
+        let (bytes, permit) = read::read(body, length, self.parts.body_bytes_max, &self.parts.budget).await?;
+        if let Some(writer) = &writer {
+            writer.charge_bytes(bytes.len());
+        }
+        Ok((bytes, permit, writer))
     }
 
     /// Makes a body durable and says what became of it.
     pub(super) async fn take(&self, raw: Raw) -> Result<Accepted> {
-        let signal = raw.signal;
+        let (signal, writer) = (raw.signal, raw.writer.clone());
+        let began = self.parts.clock.monotonic();
+        self.parts.counters.received_bytes.add(raw.bytes.len() as u64);
         let outcome = self.store(raw).await;
         match &outcome {
-            Ok((_, stored)) => self.parts.counters.taken(signal, stored),
+            Ok((accepted, stored)) => {
+                self.parts.counters.taken(signal, stored);
+                self.parts.counters.ack_seconds.observe(self.parts.clock.monotonic().saturating_sub(began));
+                if let (Some(writer), Some(checked)) = (writer, stored) {
+                    writer.charge_items(checked.accepted, accepted.rejected);
+                }
+            }
             Err(error) => self.refused(error),
         }
         outcome.map(|(accepted, _)| accepted)
@@ -106,8 +126,8 @@ impl Intake {
     async fn store(&self, raw: Raw) -> Result<(Accepted, Option<Checked>)> {
         let received_us = self.parts.clock.now_us();
         let limit = self.parts.body_bytes_max;
-        let (signal, encoding, compression) = (raw.signal, raw.encoding, raw.compression);
-        let heavy = raw.bytes.len() > INLINE_BYTES || compression != Compression::Identity;
+        let signal = raw.signal;
+        let heavy = raw.bytes.len() > INLINE_BYTES || raw.compression != Compression::Identity;
         let open = move || guarded(|| open(raw, limit, received_us));
         let opened = if heavy {
             tokio::task::spawn_blocking(open)
@@ -117,7 +137,7 @@ impl Intake {
             open()?
         };
         let checked = opened.checked;
-        let accepted = Accepted { rejected: checked.rejected, message: message(&checked) };
+        let accepted = Accepted { rejected: checked.rejected + checked.foreign, message: message(&checked) };
         if checked.accepted == 0 {
             return Ok((accepted, Some(checked)));
         }
@@ -132,6 +152,7 @@ impl Intake {
         let on_the_way = OnTheWay::new(&self.parts.digests, digest);
         let (done, durable) = oneshot::channel();
         let faulty = checked.is_faulty();
+        let (encoding, compression) = opened.form;
         let stored = Stored { signal, compression, encoding, faulty, received_us, digest, body: opened.raw };
         let append = Append { stored, body: opened.body, permit: Some(opened.permit), done };
         self.parts.journal.send(append).await.map_err(|_| stopping())?;
@@ -172,7 +193,9 @@ fn stopping() -> Error {
 
 /// A body made readable and proven sound.
 struct Opened {
+    /// As it is journalled: as it came, unless items were taken out of it.
     raw: Bytes,
+    form: (Encoding, Compression),
     body: Bytes,
     permit: Permit,
     digest: u128,
@@ -189,8 +212,9 @@ fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 const SHARED_MAX: u64 = 4;
 
 fn open(raw: Raw, limit: usize, received_us: i64) -> Result<Opened> {
-    let Raw { signal, encoding, compression, bytes, mut permit } = raw;
-    let mut body = readable(signal, encoding, compression, &bytes, limit, |more| permit.grow(more))?;
+    let Raw { signal, encoding, compression, bytes, mut permit, writer } = raw;
+    let (mut raw, mut form) = (bytes, (encoding, compression));
+    let mut body = readable(signal, encoding, compression, &raw, limit, |more| permit.grow(more))?;
     let check = |body: &[u8]| {
         check::check(signal, body, |item| normalize::late(signal, item, received_us)).map_err(|error| {
             Error::invalid(format!("the body is no OTLP {} request", signal.name())).with_source(error)
@@ -206,6 +230,18 @@ fn open(raw: Raw, limit: usize, received_us: i64) -> Result<Opened> {
         checked = Checked { odd: true, ..check(&mended)? };
         body = Bytes::from(mended);
     }
+    if let Some(writer) = writer.filter(|writer| !writer.principal.every_tenant()) {
+        if !permit.grow(body.len()) {
+            return Err(read::no_room());
+        }
+        let foreign = tenants::foreign(signal, &body, &writer.principal);
+        let foreign = foreign.map_err(|error| Error::invalid("the tenants of the body").with_source(error))?;
+        if let Some((kept, foreign)) = foreign {
+            checked = Checked { odd: checked.odd, foreign, ..check(&kept)? };
+            (raw, body) = (kept.clone(), kept);
+            form = (Encoding::Protobuf, Compression::Identity);
+        }
+    }
     if checked.shared_bytes > SHARED_MAX * limit as u64 {
         return Err(Error::too_large("its rows, each with its resource and scope, are too large")
             .with_hint("send fewer items at a time, or fewer resource attributes"));
@@ -213,7 +249,7 @@ fn open(raw: Raw, limit: usize, received_us: i64) -> Result<Opened> {
     let mut hasher = Xxh3::new();
     hasher.update(&[signal.code()]);
     hasher.update(&body);
-    Ok(Opened { raw: bytes, digest: hasher.digest128(), body, permit, checked })
+    Ok(Opened { raw, form, digest: hasher.digest128(), body, permit, checked })
 }
 
 fn message_of(signal: Signal) -> Option<&'static schema::Message> {
@@ -261,6 +297,12 @@ fn message(checked: &Checked) -> String {
     let mut message = String::new();
     if let Some(fault) = checked.fault {
         message = format!("{} rejected; the first because its {}", checked.rejected, fault.message());
+    }
+    if checked.foreign > 0 {
+        if !message.is_empty() {
+            message.push_str("; ");
+        }
+        message.push_str(&format!("{} rejected because this sender may not write for their tenant", checked.foreign));
     }
     if checked.quarantined > 0 {
         if !message.is_empty() {

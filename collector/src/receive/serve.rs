@@ -4,15 +4,18 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::extract::ConnectInfo;
+use axum::{Extension, Router};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
-use service::error::{Error, Result};
+use service::error::{Error, Result, chain};
 use service::shutdown::CancellationToken;
+use service::tls::Acceptor;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
+use tower::Layer;
 
 use super::peer::{Peer, jittered};
 
@@ -34,12 +37,18 @@ const DRAIN: Duration = Duration::from_secs(10);
 /// Pause after the system could not hand out a connection (too many files, say).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves `router` over HTTP/1.1 and HTTP/2 until `stop`, then lets open calls finish for a while. A connection ends after about
+/// Serves `router` over HTTP/1.1 and HTTP/2, under TLS if `acceptor` has it, until `stop`, then lets open calls finish for a while. A connection ends after about
 /// `age`.
 ///
 /// # Errors
 /// `Internal` if connections can no longer be counted.
-pub async fn serve(listener: TcpListener, router: Router, age: Duration, stop: CancellationToken) -> Result<()> {
+pub async fn serve(
+    listener: TcpListener,
+    acceptor: Acceptor,
+    router: Router,
+    age: Duration,
+    stop: CancellationToken,
+) -> Result<()> {
     let connections = TaskTracker::new();
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let cut = CancellationToken::new();
@@ -58,7 +67,8 @@ pub async fn serve(listener: TcpListener, router: Router, age: Duration, stop: C
         };
         match accepted {
             Ok((stream, slot)) => {
-                let connection = connect(stream, router.clone(), jittered(age, rand::random()), stop.clone());
+                let age = jittered(age, rand::random());
+                let connection = connect(stream, acceptor.clone(), router.clone(), age, stop.clone());
                 let cut = cut.clone();
                 connections.spawn(async move {
                     // Cancel safe: a call cut short was not answered, and its sender sends it again.
@@ -84,11 +94,15 @@ pub async fn serve(listener: TcpListener, router: Router, age: Duration, stop: C
     Ok(())
 }
 
-async fn connect(stream: TcpStream, router: Router, age: Duration, stop: CancellationToken) {
+async fn connect(stream: TcpStream, acceptor: Acceptor, router: Router, age: Duration, stop: CancellationToken) {
     // Without it small answers wait for the peer's delayed ack: 40 ms each.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "set TCP_NODELAY");
     }
+    let (stream, caller) = match acceptor.accept(stream).await {
+        Ok(accepted) => accepted,
+        Err(error) => return tracing::debug!(error = chain(&error), "a connection was not taken"),
+    };
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
     builder
@@ -100,7 +114,7 @@ async fn connect(stream: TcpStream, router: Router, age: Duration, stop: Cancell
         .keep_alive_interval(KEEPALIVE_EVERY)
         .keep_alive_timeout(KEEPALIVE_TIMEOUT);
     let peer = Arc::new(Peer::default());
-    let service = TowerToHyperService::new(peer.watch(router));
+    let service = TowerToHyperService::new(Extension(ConnectInfo(caller)).layer(peer.watch(router)));
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let served = tokio::select! {
         served = connection.as_mut() => served,

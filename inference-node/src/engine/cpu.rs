@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
+use service::config::range::within;
 
 use self::chat::Template;
 use self::gguf::{Fault, Gguf};
@@ -33,8 +34,8 @@ use self::model::{Llama, Row};
 use self::sample::Sampler;
 use self::tokenizer::Vocabulary;
 use super::{
-    ChatMessage, Engine, EngineDescription, EngineError, NewToken, SeqId, SequenceInput, StepResult, StepTime, Text,
-    TokenDecoder,
+    ChatMessage, Engine, EngineDescription, EngineError, LEN_MAX, NewToken, SLOTS_MAX, SeqId, SequenceInput,
+    StepResult, StepTime, Text, TokenDecoder,
 };
 use crate::schedule::StepPlan;
 
@@ -50,6 +51,14 @@ pub struct Config {
     pub slots: u32,
     /// Longest sequence in tokens, at most what the model was trained for.
     pub max_len: u32,
+}
+
+impl Config {
+    /// Adds one line for every rule broken.
+    pub fn validate(&self, faults: &mut Vec<String>) {
+        within("node.engine.cpu.slots", self.slots, 1..=SLOTS_MAX, faults);
+        within("node.engine.cpu.max_len", self.max_len, 2..=LEN_MAX, faults);
+    }
 }
 
 impl Default for Config {

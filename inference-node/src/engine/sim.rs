@@ -17,10 +17,12 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
+use service::config::range::within;
 use telemetry::step::{StepModel, StepParts, StepShape, bucket};
 
 use super::{
-    Devices, Engine, EngineDescription, EngineError, NewToken, SeqId, SequenceInput, StepResult, StepTime, Text,
+    Devices, Engine, EngineDescription, EngineError, LEN_MAX, NewToken, SLOTS_MAX, SeqId, SequenceInput, StepResult,
+    StepTime, Text,
 };
 use crate::schedule::{Phase, StepKind, StepPlan, Work};
 
@@ -68,20 +70,16 @@ impl Default for Config {
 impl Config {
     /// Adds one line for every rule broken.
     pub fn validate(&self, faults: &mut Vec<String>) {
-        if !self.prefill_slowdown.is_finite() || self.prefill_slowdown <= 0.0 {
-            faults.push("node.engine.sim.prefill_slowdown must be above 0".to_owned());
-        }
-        for (name, value, least) in [
-            ("slots", self.slots, 1),
-            ("max_len", self.max_len, 128),
-            ("output_tokens_median", self.output_tokens_median, 1),
-        ] {
-            if value < least {
-                faults.push(format!("node.engine.sim.{name} must be at least {least}"));
-            }
-        }
+        within("node.engine.sim.prefill_slowdown", self.prefill_slowdown, SLOWDOWN_MIN..=SLOWDOWN_MAX, faults);
+        within("node.engine.sim.slots", self.slots, 1..=SLOTS_MAX, faults);
+        within("node.engine.sim.max_len", self.max_len, 128..=LEN_MAX, faults);
+        within("node.engine.sim.output_tokens_median", self.output_tokens_median, 1..=LEN_MAX, faults);
     }
 }
+
+/// Least and most that prefill can be slowed down; below 1 it is faster.
+const SLOWDOWN_MIN: f64 = 0.001;
+const SLOWDOWN_MAX: f64 = 10_000.0;
 
 /// Spread of answer lengths: standard deviation of their natural logarithm.
 const LENGTH_SIGMA: f64 = 0.6;

@@ -11,8 +11,10 @@ use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::
 use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 use service::channel::{Receiver, Sender, TrySendError, bounded};
 use service::error::{Error, Result};
+use service::uplink::Uplink;
 use tokio::time::Instant;
-use tonic::transport::{Channel, Endpoint};
+use tonic::metadata::MetadataMap;
+use tonic::transport::Channel;
 
 use super::metric::Metrics;
 use super::span::Spans;
@@ -21,7 +23,7 @@ use crate::config::RecordConfig;
 use crate::engine::Devices;
 
 /// Longest time that one attempt may take.
-const ATTEMPT: Duration = Duration::from_secs(10);
+pub(crate) const ATTEMPT: Duration = Duration::from_secs(10);
 /// First and longest pause between attempts.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(4));
 /// Batches and samples that may wait; spans are bounded by their own number.
@@ -50,7 +52,7 @@ pub(crate) struct Outbox {
 pub(crate) struct Exporter {
     config: RecordConfig,
     parcels: Receiver<Parcel>,
-    endpoint: Endpoint,
+    uplink: Uplink,
     origin: Origin,
     held: Arc<AtomicUsize>,
     lost: Lost,
@@ -58,21 +60,15 @@ pub(crate) struct Exporter {
 
 impl Outbox {
     /// The two halves of the recorder. `start_ns` is when the engine's counters were 0.
-    ///
-    /// # Errors
-    /// `Invalid` if the endpoint is no URL.
     pub(crate) fn new(
         config: &RecordConfig,
-        endpoint: &str,
+        uplink: Uplink,
         origin: Origin,
         devices: Option<Devices>,
         start_ns: i64,
         records: Receiver<Record>,
         lost: Lost,
-    ) -> Result<(Self, Exporter)> {
-        let endpoint = Endpoint::from_shared(endpoint.to_owned())
-            .map_err(|error| Error::invalid(format!("node.otlp_endpoint {endpoint} is no URL")).with_source(error))?
-            .timeout(ATTEMPT);
+    ) -> (Self, Exporter) {
         let (parcels, received) = bounded("node.parcels", PARCELS_MAX);
         let held = Arc::new(AtomicUsize::new(0));
         let outbox = Self {
@@ -85,8 +81,8 @@ impl Outbox {
             held: Arc::clone(&held),
             lost: lost.clone(),
         };
-        let exporter = Exporter { config: config.clone(), parcels: received, endpoint, origin, held, lost };
-        Ok((outbox, exporter))
+        let exporter = Exporter { config: config.clone(), parcels: received, uplink, origin, held, lost };
+        (outbox, exporter)
     }
 
     /// Runs until the step thread is gone and all its records are in parcels.
@@ -174,9 +170,16 @@ struct Failure {
 struct Connection {
     spans: SpanExporter,
     metrics: MetricsServiceClient<Channel>,
+    metadata: MetadataMap,
 }
 
 impl Connection {
+    fn request(&self, sample: &ExportMetricsServiceRequest) -> tonic::Request<ExportMetricsServiceRequest> {
+        let mut request = tonic::Request::new(sample.clone());
+        request.metadata_mut().clone_from(&self.metadata);
+        request
+    }
+
     async fn send(&mut self, parcel: &Parcel) -> Result<(), Failure> {
         match parcel {
             Parcel::Spans(spans) => self.spans.export(spans.clone()).await.map_err(|error| {
@@ -185,7 +188,7 @@ impl Connection {
                 let hopeless = message.contains("InvalidArgument") || message.contains("Unimplemented");
                 Failure { message, hopeless }
             }),
-            Parcel::Sample(request) => match self.metrics.export(request.as_ref().clone()).await {
+            Parcel::Sample(sample) => match self.metrics.export(self.request(sample)).await {
                 Ok(_) => Ok(()),
                 Err(status) => {
                     let hopeless = matches!(status.code(), tonic::Code::InvalidArgument | tonic::Code::Unimplemented);
@@ -218,17 +221,18 @@ impl Exporter {
     }
 
     fn connect(&self) -> Result<Connection> {
-        let channel = self.endpoint.connect_lazy();
+        let channel = self.uplink.channel();
         let mut spans = SpanExporter::builder()
             .with_tonic()
             .with_channel(channel.clone())
+            .with_metadata(self.uplink.metadata())
             .with_timeout(ATTEMPT)
             // Resending is done here, for as long as the memory lasts.
             .with_retry_policy(RetryPolicy::disabled())
             .build()
             .map_err(|error| Error::internal("cannot build the span exporter").with_source(error))?;
         spans.set_resource(&self.origin.resource());
-        Ok(Connection { spans, metrics: MetricsServiceClient::new(channel) })
+        Ok(Connection { spans, metrics: MetricsServiceClient::new(channel), metadata: self.uplink.metadata() })
     }
 
     /// Sends one parcel, the same bytes each time, so that the collector knows it again.

@@ -1,4 +1,5 @@
 use service::channel::bounded;
+use service::uplink::Credentials;
 
 use super::*;
 use crate::config::{Identity, RecordConfig};
@@ -74,8 +75,8 @@ async fn memory_is_bounded_while_the_collector_is_away() {
     let (sender, receiver) = bounded("test.records", 10_000);
     let lost = Lost::new(&Registry::new());
     let origin = origin(&Identity::default(), &engine(), "i".to_owned(), 1.0);
-    let (outbox, _exporter) =
-        Outbox::new(&config, "http://127.0.0.1:1", origin, None, 0, receiver, lost.clone()).unwrap();
+    let uplink = uplink("http://127.0.0.1:1").unwrap();
+    let (outbox, _exporter) = Outbox::new(&config, uplink, origin, None, 0, receiver, lost.clone());
     let recorder = Recorder::new(sender, lost.clone());
     for _ in 0..1_000 {
         recorder.step(step(10));
@@ -88,9 +89,11 @@ async fn memory_is_bounded_while_the_collector_is_away() {
 /// A bad endpoint is found when the node is built.
 #[test]
 fn bad_endpoint() {
-    let (_sender, receiver) = bounded("test.records", 1);
-    let origin = origin(&Identity::default(), &engine(), "i".to_owned(), 1.0);
-    let lost = Lost::new(&Registry::new());
-    let built = Outbox::new(&RecordConfig::default(), "http://[", origin, None, 0, receiver, lost);
-    assert_eq!(built.err().map(|error| error.kind()), Some(service::Kind::Invalid));
+    for endpoint in ["http://[", "127.0.0.1:4317", "ftp://127.0.0.1"] {
+        assert_eq!(uplink(endpoint).err().map(|error| error.kind()), Some(service::Kind::Invalid), "{endpoint}");
+    }
+}
+
+fn uplink(endpoint: &str) -> service::Result<service::uplink::Uplink> {
+    service::uplink::Uplink::new("node.otlp_endpoint", endpoint, &Credentials::default(), ATTEMPT)
 }

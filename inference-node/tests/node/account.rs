@@ -191,7 +191,7 @@ async fn power_is_labelled() {
 #[tokio::test]
 async fn tenants_are_not_taken_on_trust() {
     let world = World::start(|config| {
-        config.fleet_secret = Some(inference_node::config::Secret::new("fleet"));
+        config.fleet_secret = Some(service::secret::Secret::new("fleet"));
     })
     .await;
     for secret in ["fleet", "guess"] {

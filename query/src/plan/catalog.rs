@@ -98,15 +98,19 @@ impl SchemaProvider for Public {
 #[async_trait]
 impl SchemaProvider for System {
     fn table_names(&self) -> Vec<String> {
-        system::NAMES.iter().map(|name| (*name).to_owned()).collect()
+        let views = system::views::VIEWS.iter().map(|view| view.name);
+        system::NAMES.into_iter().chain(views).map(str::to_owned).collect()
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        if let Some(view) = system::views::by_name(name) {
+            return Ok(Some(self.0.view(view).await?));
+        }
         system::table(name, &self.0).await
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        system::NAMES.contains(&name)
+        system::NAMES.contains(&name) || system::views::by_name(name).is_some()
     }
 }
 

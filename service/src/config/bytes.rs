@@ -46,3 +46,30 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D:
     let text = String::deserialize(deserializer)?;
     parse(&text).map_err(D::Error::custom)
 }
+
+/// The same for a size that may be absent: `#[serde(default, with = "service::config::bytes::option")]`.
+pub mod option {
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// For serde.
+    ///
+    /// # Errors
+    /// What the serializer says.
+    #[allow(clippy::ref_option, reason = "the shape that serde asks for")]
+    pub fn serialize<S: Serializer>(bytes: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+        match bytes {
+            Some(bytes) => super::serialize(bytes, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    /// For serde.
+    ///
+    /// # Errors
+    /// When the text is no size.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        text.map(|text| super::parse(&text).map_err(D::Error::custom)).transpose()
+    }
+}

@@ -12,6 +12,10 @@ pub(super) fn family(text: &mut String, name: &str, family: &Family) {
             Series::Counter(counter) => Some(counter.get().to_string()),
             Series::Gauge(gauge) => number(gauge.get()),
             Series::Observed(value) => value().and_then(number),
+            Series::Histogram(histogram) => {
+                histogram.render(&mut lines, name, &pairs(labels));
+                continue;
+            }
         };
         let Some(value) = value else { continue };
         let suffix = if family.kind == FamilyKind::Counter { "_total" } else { "" };
@@ -21,7 +25,11 @@ pub(super) fn family(text: &mut String, name: &str, family: &Family) {
     if lines.is_empty() {
         return;
     }
-    let kind = if family.kind == FamilyKind::Counter { "counter" } else { "gauge" };
+    let kind = match family.kind {
+        FamilyKind::Counter => "counter",
+        FamilyKind::Gauge => "gauge",
+        FamilyKind::Histogram => "histogram",
+    };
     let _ = writeln!(text, "# TYPE {name} {kind}");
     let _ = writeln!(text, "# HELP {name} {}", escape(&family.help));
     text.push_str(&lines);
@@ -35,8 +43,12 @@ fn label_set(labels: &[(String, String)]) -> String {
     if labels.is_empty() {
         return String::new();
     }
+    format!("{{{}}}", pairs(labels))
+}
+
+fn pairs(labels: &[(String, String)]) -> String {
     let pairs: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escape(value))).collect();
-    format!("{{{}}}", pairs.join(","))
+    pairs.join(",")
 }
 
 fn escape(text: &str) -> String {

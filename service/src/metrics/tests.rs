@@ -61,3 +61,31 @@ async fn queue_depth_is_shown() {
     drop(sender);
     assert_eq!(registry.render(), "# EOF\n");
 }
+
+/// A histogram's buckets add up to its count, and a bound belongs to its bucket.
+#[test]
+fn histograms_have_cumulative_buckets() {
+    let registry = Registry::new();
+    let labels = [("table", "tokens".to_owned())];
+    let histogram = registry.histogram("tokenwatt_x_seconds", "Time.", &labels);
+    for millis in [1, 1_000, 1_001, 90_000] {
+        histogram.observe(std::time::Duration::from_millis(millis));
+    }
+    assert_eq!(
+        registry.histogram("tokenwatt_x_seconds", "Time.", &labels).count(),
+        4,
+        "the same labels, the same series"
+    );
+    let text = registry.render();
+    for line in [
+        "# TYPE tokenwatt_x_seconds histogram",
+        "tokenwatt_x_seconds_bucket{table=\"tokens\",le=\"0.001\"} 1",
+        "tokenwatt_x_seconds_bucket{table=\"tokens\",le=\"1.0\"} 2",
+        "tokenwatt_x_seconds_bucket{table=\"tokens\",le=\"2.5\"} 3",
+        "tokenwatt_x_seconds_bucket{table=\"tokens\",le=\"+Inf\"} 4",
+        "tokenwatt_x_seconds_count{table=\"tokens\"} 4",
+        "tokenwatt_x_seconds_sum{table=\"tokens\"} 92.002",
+    ] {
+        assert!(text.contains(&format!("{line}\n")), "{line} not in\n{text}");
+    }
+}

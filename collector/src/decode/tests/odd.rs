@@ -78,7 +78,8 @@ fn assert_same<M: Message + Default>(
     if !accept(signal, &scrambled).unwrap().odd {
         let printed = |bytes: &[u8]| {
             let mut out = String::new();
-            print::message(message, bytes, &Redaction::new(true, Vec::new()), &mut out).unwrap();
+            print::message(message, bytes, &Redaction::new(Rules { keep_content: true, ..Rules::default() }), &mut out)
+                .unwrap();
             out
         };
         assert_eq!(printed(&scrambled), printed(&mended));

@@ -20,11 +20,11 @@ fn raw(id: u8) -> Raw {
     let resource_spans = vec![ResourceSpans { scope_spans, ..ResourceSpans::default() }];
     let bytes = ExportTraceServiceRequest { resource_spans }.encode_to_vec().into();
     let (signal, encoding, compression) = (Signal::Traces, Encoding::Protobuf, Compression::Identity);
-    Raw { signal, encoding, compression, bytes, permit: Permit::default() }
+    Raw { signal, encoding, compression, bytes, permit: Permit::default(), writer: None }
 }
 
 fn copy(raw: &Raw) -> Raw {
-    Raw { bytes: raw.bytes.clone(), permit: Permit::default(), ..*raw }
+    Raw { bytes: raw.bytes.clone(), permit: Permit::default(), writer: None, ..*raw }
 }
 
 /// A sender that gives up while the journal's queue is full can send the same body again, and it is stored then.
@@ -37,7 +37,7 @@ async fn a_body_given_up_before_the_journal_has_it_is_new_again() {
         clock: service::clock::system(),
         budget: Budget::new(1 << 20),
         body_bytes_max: 1 << 20,
-        writers: Vec::new(),
+        writers: Writers::open(),
         digests: Arc::default(),
         journal,
         replayed,

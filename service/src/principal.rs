@@ -1,0 +1,113 @@
+//! Who calls Tokenwatt, and how they prove it: a bearer token, or a client certificate.
+//!
+//! ```text
+//! request ─► certificate names ─┐
+//!         └► token ─► SHA-256 ──┴─► principal ─► role ─► what it may do
+//! ```
+//!
+//! Settings hold the SHA-256 of a token, never the token. A plain hash is right here: tokens are 256 random bits
+//! ([`new_token`]), so there is nothing to guess that a slow password hash would protect.
+
+mod guard;
+mod settings;
+mod token;
+
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use subtle::ConstantTimeEq;
+
+use crate::error::{Error, Kind, Result};
+use crate::tls::Peer;
+
+pub use guard::require;
+pub use settings::{Principal, Role, validate};
+pub use token::{Token, new_token};
+
+/// The principals of a process. Clones share them. Empty: whoever reaches the ports, which are then on loopback only.
+#[derive(Clone, Debug, Default)]
+pub struct Principals {
+    known: Arc<[Known]>,
+}
+
+#[derive(Debug)]
+struct Known {
+    principal: Arc<Principal>,
+    hash: Option<[u8; token::HASH_BYTES]>,
+}
+
+impl Principals {
+    /// The principals of valid settings ([`validate`]).
+    #[must_use]
+    pub fn new(principals: &[Principal]) -> Self {
+        let known = principals.iter().map(|principal| Known {
+            hash: principal.token_sha256.as_deref().and_then(token::parse_hash),
+            principal: Arc::new(principal.clone()),
+        });
+        Self { known: known.collect() }
+    }
+
+    /// Whether there are none: nobody has to prove anything.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// All principals.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Principal>> {
+        self.known.iter().map(|known| &known.principal)
+    }
+
+    /// Who sends a request that does what `role` may do; `None` if nobody has to prove anything.
+    ///
+    /// # Errors
+    /// `Unauthenticated` without proof or with a wrong one, `Denied` for a principal of another role.
+    pub fn identify(&self, role: Role, headers: &HeaderMap, peer: Option<&Peer>) -> Result<Option<Arc<Principal>>> {
+        if self.is_open() {
+            return Ok(None);
+        }
+        let principal = self.find(headers, peer)?;
+        if principal.role != role {
+            let message = format!("`{}` is a {} and may not {}", principal.name, principal.role.name(), role.verb());
+            return Err(Error::new(Kind::Denied, message));
+        }
+        Ok(Some(principal))
+    }
+
+    /// A token decides where one is shown; else the certificate does.
+    fn find(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Result<Arc<Principal>> {
+        if let Some(token) = Token::of(headers) {
+            return self.by_token(&token).ok_or_else(|| unknown("the token belongs to no principal"));
+        }
+        let names = peer.map(Peer::names).unwrap_or_default();
+        if names.is_empty() {
+            return Err(unknown("no token and no client certificate"));
+        }
+        let named = |known: &&Known| {
+            known.principal.certificate.as_ref().is_some_and(|name| names.iter().any(|shown| shown == name))
+        };
+        let found = self.known.iter().find(named).map(|known| Arc::clone(&known.principal));
+        found.ok_or_else(|| unknown("the client certificate names no principal"))
+    }
+
+    /// Looks at every principal, so that the time taken does not tell which one came close.
+    fn by_token(&self, token: &Token) -> Option<Arc<Principal>> {
+        let shown = token.hash();
+        let mut found = None;
+        for known in self.known.iter() {
+            if known.hash.is_some_and(|hash| bool::from(hash.ct_eq(&shown))) {
+                found = Some(&known.principal);
+            }
+        }
+        found.map(Arc::clone)
+    }
+}
+
+fn unknown(message: &'static str) -> Error {
+    Error::new(Kind::Unauthenticated, message).with_hint(
+        "send `authorization: Bearer <token>`; `tokenwatt token` makes a token and the hash for the settings",
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! Principals in the settings.
+
+use serde::{Deserialize, Serialize};
+
+use super::token::parse_hash;
+use crate::config::bytes;
+
+/// Every tenant, and rows without one.
+const ALL: &str = "*";
+/// Longest name; it is a label of metrics.
+const NAME_MAX: usize = 64;
+
+/// Somebody who may call Tokenwatt: `[[principal]]`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Principal {
+    /// Name in messages and metrics.
+    pub name: String,
+    /// What it may do.
+    pub role: Role,
+    /// SHA-256 of its token, 64 hex digits, as `tokenwatt token` prints it.
+    #[serde(default)]
+    pub token_sha256: Option<String>,
+    /// DNS name or URI among the subject alternative names of its client certificate; needs `tls.client_ca`.
+    #[serde(default)]
+    pub certificate: Option<String>,
+    /// Tenants whose rows it may write or read; `["*"]` is all of them and rows without a tenant.
+    pub tenants: Vec<String>,
+    /// Items (spans, data points, log records) a second that a writer may send on average. Default: no limit.
+    #[serde(default)]
+    pub items_per_s: Option<u64>,
+    /// Bytes a second, as they arrive, that a writer may send on average, such as `8MiB`. Default: no limit.
+    #[serde(default, with = "bytes::option", skip_serializing_if = "Option::is_none")]
+    pub bytes_per_s: Option<u64>,
+    /// Seconds' worth of its rates that a writer may send at once after a pause. Default 10.
+    #[serde(default = "burst")]
+    pub burst_s: u32,
+}
+
+/// What a principal may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Send telemetry.
+    Writer,
+    /// Ask questions and see the dashboard.
+    Reader,
+}
+
+impl Role {
+    /// Its name in the settings.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Writer => "writer",
+            Role::Reader => "reader",
+        }
+    }
+
+    pub(super) fn verb(self) -> &'static str {
+        match self {
+            Role::Writer => "write",
+            Role::Reader => "read",
+        }
+    }
+}
+
+fn burst() -> u32 {
+    10
+}
+
+impl Principal {
+    /// Whether it may write or read rows of every tenant, and those without one.
+    #[must_use]
+    pub fn every_tenant(&self) -> bool {
+        self.tenants.iter().any(|tenant| tenant == ALL)
+    }
+
+    /// Whether it may write or read rows of that tenant.
+    #[must_use]
+    pub fn allows(&self, tenant: Option<&str>) -> bool {
+        self.every_tenant() || tenant.is_some_and(|tenant| self.tenants.iter().any(|own| own == tenant))
+    }
+
+    fn validate(&self, faults: &mut Vec<String>) {
+        let name = &self.name;
+        if name.is_empty() || name.len() > NAME_MAX {
+            faults.push(format!("the name of principal `{name}` must have 1 to {NAME_MAX} bytes"));
+        }
+        if self.token_sha256.is_none() && self.certificate.is_none() {
+            faults
+                .push(format!("principal `{name}` needs `token_sha256` or `certificate`; `tokenwatt token` makes one"));
+        }
+        if self.token_sha256.as_deref().is_some_and(|hash| parse_hash(hash).is_none()) {
+            faults.push(format!(
+                "`token_sha256` of principal `{name}` is no SHA-256 in hex; give the hash that `tokenwatt token` printed, \
+                 not the token"
+            ));
+        }
+        if self.certificate.as_deref() == Some("") {
+            faults.push(format!("`certificate` of principal `{name}` is empty"));
+        }
+        if self.tenants.is_empty() || self.tenants.iter().any(String::is_empty) {
+            faults.push(format!("principal `{name}` needs `tenants`: a list of them, or [\"*\"]"));
+        }
+        if self.role == Role::Reader && !self.every_tenant() {
+            faults.push(format!(
+                "reader `{name}` is bound to tenants, which queries do not enforce yet; give it [\"*\"] or no access"
+            ));
+        }
+        for (key, value) in [("items_per_s", self.items_per_s), ("bytes_per_s", self.bytes_per_s)] {
+            if value.is_some_and(|rate| !(1..=RATE_MAX).contains(&rate)) {
+                faults.push(format!("`{key}` of principal `{name}` must lie between 1 and {RATE_MAX}"));
+            }
+        }
+        if !(1..=3_600).contains(&self.burst_s) {
+            faults.push(format!("`burst_s` of principal `{name}` must lie between 1 and 3600"));
+        }
+    }
+}
+
+/// Highest rate that can be set: far above what any machine takes, and exact in an f64.
+const RATE_MAX: u64 = 1_000_000_000_000;
+
+/// Adds one line for every rule that the principals break, alone or together.
+pub fn validate(principals: &[Principal], faults: &mut Vec<String>) {
+    for (index, principal) in principals.iter().enumerate() {
+        principal.validate(faults);
+        let earlier = principals.get(..index).unwrap_or_default();
+        let hash = |of: &Principal| of.token_sha256.as_ref().map(|hash| hash.to_ascii_lowercase());
+        if earlier.iter().any(|other| other.name == principal.name) {
+            faults.push(format!("two principals are called `{}`", principal.name));
+        }
+        if earlier.iter().any(|other| hash(other).is_some() && hash(other) == hash(principal)) {
+            faults.push(format!("principal `{}` has the token of another", principal.name));
+        }
+        if earlier.iter().any(|other| other.certificate.is_some() && other.certificate == principal.certificate) {
+            faults.push(format!("principal `{}` has the certificate of another", principal.name));
+        }
+    }
+}

@@ -1,0 +1,131 @@
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Request, header};
+use axum::routing::get;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use tower::ServiceExt;
+
+use super::*;
+
+fn principal(name: &str, role: Role, hash: Option<String>) -> Principal {
+    Principal {
+        name: name.to_owned(),
+        role,
+        token_sha256: hash,
+        certificate: None,
+        tenants: vec!["*".to_owned()],
+        items_per_s: None,
+        bytes_per_s: None,
+        burst_s: 10,
+    }
+}
+
+fn shows(value: &str) -> HeaderMap {
+    HeaderMap::from_iter([(header::AUTHORIZATION, value.parse().unwrap())])
+}
+
+fn kind(result: Result<Option<Arc<Principal>>>) -> std::result::Result<String, Kind> {
+    result.map(|found| found.map_or_else(String::new, |found| found.name.clone())).map_err(|error| error.kind())
+}
+
+/// The right token of the right role passes; none or a wrong one is 401, the wrong role 403.
+#[test]
+fn token_and_role_decide() {
+    let (token, hash) = new_token().unwrap();
+    let (other, other_hash) = new_token().unwrap();
+    let (token, other) = (token.expose(), other.expose());
+    assert!(token.starts_with("tw_") && token.len() == 67 && token != other);
+    let principals = Principals::new(&[
+        principal("node", Role::Writer, Some(hash.to_uppercase())),
+        principal("grafana", Role::Reader, Some(other_hash)),
+    ]);
+    let ask = |role, headers: &HeaderMap| kind(principals.identify(role, headers, None));
+    let bearer = |token: &str| shows(&format!("Bearer {token}"));
+    assert_eq!(ask(Role::Writer, &bearer(token)), Ok("node".to_owned()));
+    assert_eq!(ask(Role::Reader, &bearer(other)), Ok("grafana".to_owned()));
+    assert_eq!(ask(Role::Writer, &bearer(other)), Err(Kind::Denied));
+    assert_eq!(ask(Role::Reader, &bearer(token)), Err(Kind::Denied));
+    for headers in
+        [HeaderMap::new(), bearer("tw_wrong"), bearer(&hash), bearer(""), shows("Digest x"), shows("Basic %")]
+    {
+        assert_eq!(ask(Role::Writer, &headers), Err(Kind::Unauthenticated), "{headers:?}");
+    }
+    let basic = STANDARD.encode(format!("anybody:{other}"));
+    assert_eq!(ask(Role::Reader, &shows(&format!("basic {basic}"))), Ok("grafana".to_owned()));
+    assert_eq!(kind(Principals::default().identify(Role::Writer, &HeaderMap::new(), None)), Ok(String::new()));
+}
+
+/// A certificate that was verified names its principal; a token that is shown too comes first.
+#[test]
+fn a_certificate_names_its_principal() {
+    let (token, hash) = new_token().unwrap();
+    let spiffe =
+        Principal { certificate: Some("spiffe://fleet/node".to_owned()), ..principal("mesh", Role::Writer, None) };
+    let principals = Principals::new(&[spiffe, principal("node", Role::Writer, Some(hash))]);
+    let ask = |headers: &HeaderMap, names: &[&str]| {
+        kind(principals.identify(Role::Writer, headers, Some(&Peer::named(names.iter().copied()))))
+    };
+    let none = HeaderMap::new();
+    assert_eq!(ask(&none, &["other", "spiffe://fleet/node"]), Ok("mesh".to_owned()));
+    assert_eq!(ask(&none, &["spiffe://fleet/nod"]), Err(Kind::Unauthenticated));
+    assert_eq!(ask(&none, &[]), Err(Kind::Unauthenticated));
+    let shown = shows(&format!("Bearer {}", token.expose()));
+    assert_eq!(ask(&shown, &["spiffe://fleet/node"]), Ok("node".to_owned()));
+    assert_eq!(ask(&shows("Bearer wrong"), &["spiffe://fleet/node"]), Err(Kind::Unauthenticated));
+}
+
+/// Tenants bind; a row without a tenant needs all of them.
+#[test]
+fn tenants_bind() {
+    let bound = Principal { tenants: vec!["acme".to_owned(), "zeta".to_owned()], ..principal("n", Role::Writer, None) };
+    assert!(bound.allows(Some("acme")) && bound.allows(Some("zeta")));
+    assert!(!bound.allows(Some("acm")) && !bound.allows(Some("*")) && !bound.allows(None));
+    let all = principal("n", Role::Writer, None);
+    assert!(all.allows(Some("acme")) && all.allows(None));
+}
+
+/// What cannot be meant is a fault, and all faults come together.
+#[test]
+fn faults_of_principals() {
+    let hash = "a".repeat(64);
+    let good = principal("good", Role::Writer, Some(hash.clone()));
+    let faults_of = |principals: &[Principal]| {
+        let mut faults = Vec::new();
+        validate(principals, &mut faults);
+        faults
+    };
+    assert_eq!(faults_of(std::slice::from_ref(&good)), Vec::<String>::new());
+    let other = |change: fn(&mut Principal)| {
+        let mut changed = principal("other", Role::Writer, Some("b".repeat(64)));
+        change(&mut changed);
+        faults_of(&[good.clone(), changed]).len()
+    };
+    assert_eq!(other(|_| ()), 0);
+    assert_eq!(other(|principal| principal.token_sha256 = None), 1);
+    assert_eq!(other(|principal| principal.token_sha256 = Some("tw_0123".to_owned())), 1);
+    assert_eq!(other(|principal| principal.token_sha256 = Some("A".repeat(64))), 1);
+    assert_eq!(other(|principal| principal.name = "good".to_owned()), 1);
+    assert_eq!(other(|principal| principal.name = String::new()), 1);
+    assert_eq!(other(|principal| principal.tenants.clear()), 1);
+    assert_eq!(other(|principal| principal.items_per_s = Some(0)), 1);
+    assert_eq!(other(|principal| principal.burst_s = 0), 1);
+    let reader = Principal { tenants: vec!["acme".to_owned()], ..principal("r", Role::Reader, Some(hash)) };
+    assert_eq!(faults_of(&[reader]).len(), 1);
+}
+
+/// A guarded route asks a browser for a password and lets readers in; without principals nothing is asked.
+#[tokio::test]
+async fn guarded_routes() {
+    let (token, hash) = new_token().unwrap();
+    let principals = Principals::new(&[principal("r", Role::Reader, Some(hash))]);
+    let router = || Router::new().route("/", get(|| async { "hello" }));
+    let guarded = require(router(), &principals, Role::Reader);
+    let refused = guarded.clone().oneshot(Request::get("/nowhere").body(Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(refused.status(), 401);
+    assert!(refused.headers()[header::WWW_AUTHENTICATE].to_str().unwrap().starts_with("Basic "));
+    let request = Request::get("/").header("authorization", format!("Bearer {}", token.expose()));
+    assert_eq!(guarded.oneshot(request.body(Body::empty()).unwrap()).await.unwrap().status(), 200);
+    let open = require(router(), &Principals::default(), Role::Reader);
+    assert_eq!(open.oneshot(Request::get("/").body(Body::empty()).unwrap()).await.unwrap().status(), 200);
+}
