@@ -180,15 +180,20 @@ fn list(page: &mut String, title: &str, items: &[&str]) {
 mod tests {
     use std::path::Path;
 
-    /// The page says what the code says.
+    /// The pages say what the code says.
     #[test]
-    fn dialects_are_printed_from_the_tables() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/dialects.md");
-        let wanted = super::dialects_markdown();
-        if std::env::var_os("UPDATE_DOCS").is_some() {
-            std::fs::write(&path, &wanted).unwrap();
+    fn pages_are_printed_from_the_tables() {
+        let pages = [
+            ("docs/dialects.md", super::dialects_markdown()),
+            ("docs/collector-metrics.md", super::metrics_markdown()),
+        ];
+        for (page, wanted) in pages {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(page);
+            if std::env::var_os("UPDATE_DOCS").is_some() {
+                std::fs::write(&path, &wanted).unwrap();
+            }
+            let found = std::fs::read_to_string(&path).unwrap_or_default();
+            assert!(found == wanted, "{page} is stale: UPDATE_DOCS=1 cargo test -p collector docs");
         }
-        let found = std::fs::read_to_string(&path).unwrap();
-        assert!(found == wanted, "docs/dialects.md is stale: UPDATE_DOCS=1 cargo test -p collector docs");
     }
 }

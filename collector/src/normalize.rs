@@ -38,7 +38,7 @@ use self::redact::Redaction;
 use self::resource::{Resource, Stored};
 use crate::batch::nodes;
 use crate::batch::tables::Tables;
-use crate::decode::view::{Attribute, Group, Scope};
+use crate::decode::view::{Attribute, Group, Scope, Span};
 use crate::decode::wire::{Fields, Malformed, Raw};
 use crate::decode::{canonical, check, schema};
 use crate::signal::Signal;
@@ -47,6 +47,15 @@ pub use device::sources;
 pub use distinct::Runaway;
 pub use own::Sample;
 pub use window::{late, table_of};
+
+/// The tenant that the rows of a span will have, if it is no token.
+pub(crate) fn tenant_of<'a>(
+    aliases: &dialect::Aliases,
+    span: &Span<'a>,
+    attributes: &[Attribute<'a>],
+) -> Option<&'a str> {
+    seen::Seen::new(aliases, span, attributes).tenant()
+}
 
 /// What normalization is told.
 #[derive(Clone, Debug)]

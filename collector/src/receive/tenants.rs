@@ -8,13 +8,14 @@ use telemetry::names;
 use crate::decode::check;
 use crate::decode::view::{Attribute, Span};
 use crate::decode::wire::{Fields, Malformed, Raw, put_bytes, put_raw};
-use crate::normalize::dialect::{Aliases, Field};
+use crate::normalize::dialect::Aliases;
+use crate::normalize::tenant_of;
 use crate::signal::Signal;
 
 /// The body without the items that `principal` may not write, and how many those are; `None` if it may write all.
 ///
-/// An item may name only tenants of the principal, and must name one. Items with a fault of their own stay: they are rejected
-/// for that.
+/// An item's tenant is the one that its rows will have; it must be one of the principal's. Items with a fault of their own stay:
+/// they are rejected for that.
 pub(super) fn foreign(signal: Signal, body: &[u8], principal: &Principal) -> Result<Option<(Bytes, u64)>, Malformed> {
     if principal.every_tenant() {
         return Ok(None);
@@ -86,8 +87,12 @@ impl Filter<'_> {
         let mut attributes = Vec::new();
         match self.signal {
             Signal::Traces => {
-                Span::read(item, &mut attributes)?;
-                Ok(self.owns(&attributes) && self.owns_token_events(item)?)
+                let span = Span::read(item, &mut attributes)?;
+                let own = match span.name == names::SPAN_TOKEN {
+                    true => self.owns(&attributes),
+                    false => self.principal.allows(tenant_of(&self.aliases, &span, &attributes)),
+                };
+                Ok(own && self.owns_token_events(item)?)
             }
             Signal::Logs => {
                 Attribute::read_all(item, 6, &mut attributes)?;
@@ -103,10 +108,7 @@ impl Filter<'_> {
 
     /// Whether all tenants named are the principal's, and there is one.
     fn owns(&self, attributes: &[Attribute<'_>]) -> bool {
-        let spans = self.signal == Signal::Traces;
-        let alias = |key: &str| self.aliases.get(key).is_some_and(|(_, alias)| alias.field == Field::Tenant);
-        let names_tenant = |key: &str| key == names::TENANT || (spans && alias(key));
-        let mut named = attributes.iter().filter(|attribute| names_tenant(attribute.key)).peekable();
+        let mut named = attributes.iter().filter(|attribute| attribute.key == names::TENANT).peekable();
         named.peek().is_some() && named.all(|attribute| self.principal.allows(attribute.value.text()))
     }
 
