@@ -65,7 +65,7 @@ async fn holder(store: &Arc<dyn ObjectStore>) -> Process {
     let routes: Router =
         router(Desk { commits: process.commits.clone(), token: Some(service::secret::Secret::new(TOKEN)) });
     let stop = process.deps.shutdown.token(service::shutdown::Stage::Ingest);
-    tokio::spawn(serve::serve(listener, routes, Duration::from_secs(3_600), stop));
+    tokio::spawn(serve::serve(listener, service::tls::Acceptor::default(), routes, Duration::from_secs(3_600), stop));
     process
 }
 
