@@ -95,7 +95,7 @@ fn secrets_are_never_printed() {
     let loaded = load_text(text).unwrap();
     let printed = format!("{:?} {:?}", loaded.config, loaded.values);
     assert!(printed.contains("acme") && !printed.contains("hush"), "{printed}");
-    assert_eq!(loaded.config.ui.token, Some(service::secret::Secret::new("hush-6")));
+    assert_eq!(loaded.config.ui.token, Some(Secret::new("hush-6")));
 }
 
 /// Faults of several services, and unknown keys, come together.

@@ -40,7 +40,7 @@ const NAMES: [&str; KEYS] = [
 ];
 
 /// Values seen in this hour.
-pub struct Distinct {
+pub(super) struct Distinct {
     limit: usize,
     window: i64,
     values: [Values; KEYS],
@@ -67,7 +67,7 @@ pub struct Runaway {
 
 impl Distinct {
     /// Counts up to `limit` values of each dimension.
-    pub fn new(limit: usize) -> Self {
+    pub(super) fn new(limit: usize) -> Self {
         Self { limit, window: 0, values: Default::default(), runaways: BTreeMap::new() }
     }
 
@@ -92,7 +92,7 @@ impl Distinct {
     }
 
     /// What ran away since the last look.
-    pub fn take_runaways(&mut self) -> Vec<Runaway> {
+    pub(super) fn take_runaways(&mut self) -> Vec<Runaway> {
         let taken = std::mem::take(&mut self.runaways);
         taken.into_iter().map(|((key, service), values)| Runaway { key, service, values }).collect()
     }

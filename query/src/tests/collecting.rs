@@ -30,7 +30,8 @@ async fn drops_are_what_the_counters_grew_by() {
         sample(70, 800, 6, 7, Some(4)),
     ];
     world.write(&COLLECTORS, &rows).await;
-    let sql = "SELECT CAST(time AS VARCHAR) AS minute, reason, unit, lost, count FROM system.drops ORDER BY minute, reason";
+    let sql =
+        "SELECT CAST(time AS VARCHAR) AS minute, reason, unit, lost, count FROM system.drops ORDER BY minute, reason";
     let minute = |second| {
         let text = time(second);
         text.trim_end_matches('Z').to_owned()

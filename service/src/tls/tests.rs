@@ -138,7 +138,7 @@ async fn a_stalled_handshake_delays_nobody() {
 /// New files are taken without a restart; broken ones change nothing, and health says so until they are mended.
 #[tokio::test]
 async fn files_are_read_again() {
-    let (issuer, stranger) = (issuer(), self::issuer());
+    let (stranger, issuer) = (issuer(), issuer());
     let acceptor = Acceptor::load(&issuer.config(true)).unwrap();
     let (health, failures) = (Health::new(), Counter::default());
     let secure = Arc::clone(acceptor.secure.as_ref().unwrap());
