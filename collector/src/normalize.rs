@@ -3,10 +3,11 @@
 //! ```text
 //! body ─► resource ─► scope ─► span   ─► tokens | spans (+ requests)
 //!                          ├─► metric ─► metrics | histograms (+ devices)
-//!                          └─► log    ─► logs
+//!                          └─► log    ─► logs (+ requests)
 //! ```
 //!
-//! What differs between emitters is data: `dialect/` lists their names, units and signs; the rest of the module knows none.
+//! What differs between emitters is data: `dialect/` lists the names, units and signs of calls, `device/` those of gauges; the
+//! rest of the module knows none.
 
 pub mod dialect;
 pub mod quality;
