@@ -9,7 +9,9 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use crate::Gateway;
 use crate::fault::Fault;
@@ -30,23 +32,36 @@ pub(crate) struct Call {
     pub(crate) arrived: Duration,
 }
 
-/// The few fields of a request that are recorded; everything else is passed on unread.
+/// The few fields of a request that are recorded; everything else is passed on unread. One that is not what it should be is the
+/// node's to refuse, in its own words; here it is unknown.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Asked {
-    #[serde(default)]
+    #[serde(deserialize_with = "name")]
     pub(crate) model: Option<String>,
-    #[serde(default)]
+    #[serde(deserialize_with = "readable")]
     pub(crate) stream: Option<bool>,
-    #[serde(default)]
+    #[serde(deserialize_with = "readable")]
     pub(crate) max_tokens: Option<i64>,
-    #[serde(default)]
+    #[serde(deserialize_with = "readable")]
     pub(crate) max_completion_tokens: Option<i64>,
-    #[serde(default)]
+    #[serde(deserialize_with = "readable")]
     pub(crate) temperature: Option<f64>,
-    #[serde(default)]
+    #[serde(deserialize_with = "readable")]
     pub(crate) top_p: Option<f64>,
-    #[serde(default)]
+    #[serde(deserialize_with = "readable")]
     pub(crate) n: Option<i64>,
+}
+
+/// Longest name of a model that is recorded, in bytes; records wait by the thousand.
+const NAME_BYTES_MAX: usize = 256;
+
+fn readable<'de, D: Deserializer<'de>, T: DeserializeOwned>(value: D) -> Result<Option<T>, D::Error> {
+    Ok(serde_json::from_value(Value::deserialize(value)?).ok())
+}
+
+fn name<'de, D: Deserializer<'de>>(value: D) -> Result<Option<String>, D::Error> {
+    Ok(readable::<D, String>(value)?.filter(|name| name.len() <= NAME_BYTES_MAX))
 }
 
 pub(crate) fn router(gateway: Arc<Gateway>) -> Router {

@@ -131,9 +131,10 @@ impl Forwarder {
     /// The client's headers without those of its hop, its credentials and anything only the fleet may say; and our own.
     fn headers(&self, call: &Call) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(call.headers.len() + 3);
+        let hop = named_in_connection(&call.headers);
         for (name, value) in &call.headers {
             let own = name.as_str().starts_with(OWN_PREFIX) || *name == header::AUTHORIZATION;
-            if !own && !HOP.contains(name) {
+            if !own && !HOP.contains(name) && !hop.contains(name) {
                 headers.append(name, value.clone());
             }
         }
@@ -153,13 +154,20 @@ impl Forwarder {
 /// Headers of a node's answer that go to the client.
 pub(crate) fn answer_headers(headers: &HeaderMap) -> HeaderMap {
     let mut passed = HeaderMap::with_capacity(headers.len());
+    let hop = named_in_connection(headers);
     for (name, value) in headers {
         // The length may be passed on: the body is relayed byte for byte.
-        if !HOP.contains(name) || *name == header::CONTENT_LENGTH {
+        if *name == header::CONTENT_LENGTH || !HOP.contains(name) && !hop.contains(name) {
             passed.append(name, value.clone());
         }
     }
     passed
+}
+
+/// Further headers of this hop only: those that `Connection` names.
+fn named_in_connection(headers: &HeaderMap) -> Vec<HeaderName> {
+    let values = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).filter_map(|name| name.trim().parse().ok()).collect()
 }
 
 fn may_be_better_elsewhere(status: StatusCode) -> bool {

@@ -12,6 +12,10 @@ use telemetry::openai::{DONE, Usage};
 /// Largest line or whole answer read along; in larger ones nothing more is seen.
 const BYTES_MAX: usize = 1 << 20;
 
+/// Longest name or id noted, in bytes, and most ends of choices; records wait by the thousand.
+const TEXT_BYTES_MAX: usize = 256;
+const ENDS_MAX: usize = 128;
+
 /// What was seen of an answer. All times since the arrival of the call.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct Seen {
@@ -169,12 +173,14 @@ impl Observer {
 
     fn note(&mut self, frame: Frame) {
         let seen = &mut self.seen;
-        seen.id = seen.id.take().or(frame.id);
-        seen.model = seen.model.take().or(frame.model);
+        let short = |text: &String| text.len() <= TEXT_BYTES_MAX;
+        seen.id = seen.id.take().or(frame.id.filter(short));
+        seen.model = seen.model.take().or(frame.model.filter(short));
         if frame.usage.is_some() {
             seen.usage = frame.usage;
         }
-        seen.finish_reasons.extend(frame.choices.into_iter().filter_map(|choice| choice.finish_reason));
+        let ends = frame.choices.into_iter().filter_map(|choice| choice.finish_reason).filter(short);
+        seen.finish_reasons.extend(ends.take(ENDS_MAX.saturating_sub(seen.finish_reasons.len())));
     }
 }
 

@@ -35,6 +35,19 @@ const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 /// Tries left for a request once the process is ending.
 const LAST_TRIES: u32 = 3;
+/// Tries of a request that the collector has no room for: it may mean "later" or "too large", and the exporter does not say which.
+const CROWDED_TRIES: u32 = 60;
+/// gRPC codes after which the same request would be refused again, as OTLP has it.
+const PERMANENT: [&str; 8] = [
+    "InvalidArgument",
+    "NotFound",
+    "AlreadyExists",
+    "PermissionDenied",
+    "FailedPrecondition",
+    "Unimplemented",
+    "Internal",
+    "Unauthenticated",
+];
 
 /// A call as it is recorded.
 #[derive(Debug, Default)]
@@ -169,26 +182,35 @@ impl Recording {
         }
     }
 
-    /// Sends records of one region until they are acknowledged. While the collector is away later records wait in the queue
-    /// and, when it is full, are lost and counted.
+    /// Sends records of one region until they are acknowledged, or refused for good. While the collector is away later records
+    /// wait in the queue and, when it is full, are lost and counted.
     async fn export(&mut self, region: String, records: &[Record]) -> Result<()> {
         let spans: Vec<_> = records.iter().filter_map(span::of).collect();
         let count = spans.len() as u64;
-        let mut left = LAST_TRIES;
+        let (mut left, mut crowded) = (LAST_TRIES, CROWDED_TRIES);
         loop {
             let exporter = self.exporter(&region)?;
             let Err(error) = exporter.export(spans.clone()).await else {
                 self.sent.add(count);
                 return Ok(());
             };
-            tracing::warn!(endpoint = self.endpoint, error = %error, "collector does not take records");
-            if self.stop.is_cancelled() {
-                left -= 1;
-                if left == 0 {
-                    self.lost.add(count);
-                    return Ok(());
-                }
+            let code = code(&error.to_string());
+            let stopping = self.stop.is_cancelled();
+            let tries = match code {
+                _ if stopping => Some(&mut left),
+                Some("ResourceExhausted") => Some(&mut crowded),
+                _ => None,
+            };
+            let exhausted = tries.is_some_and(|tries| {
+                *tries -= 1;
+                *tries == 0
+            });
+            if exhausted || code.is_some_and(|code| PERMANENT.contains(&code)) {
+                tracing::warn!(endpoint = self.endpoint, error = %error, records = count, "records are given up");
+                self.lost.add(count);
+                return Ok(());
             }
+            tracing::warn!(endpoint = self.endpoint, error = %error, "collector does not take records now");
             tokio::time::sleep(RETRY_EVERY).await;
         }
     }
@@ -210,4 +232,12 @@ impl Recording {
         }
         self.exporters.get(region).ok_or_else(|| Error::internal("exporter is missing"))
     }
+}
+
+/// The gRPC code in the exporter's message, which is all that is left of it.
+fn code(message: &str) -> Option<&'static str> {
+    let (_, rest) = message.split_once("gRPC code: ")?;
+    let known = PERMANENT.into_iter().chain(["ResourceExhausted"]);
+    let name = rest.split(|c: char| !c.is_ascii_alphanumeric()).next()?;
+    known.into_iter().find(|code| *code == name)
 }

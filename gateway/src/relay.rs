@@ -112,6 +112,16 @@ impl Relay {
     }
 }
 
+/// Whose fault it is that the node answered with this status; `None` where it is nobody's.
+fn refusal(status: u16) -> Option<&'static str> {
+    match status {
+        429 => Some("rate_limited"),
+        400..500 => Some("client_error"),
+        500.. => Some("node_error"),
+        _ => None,
+    }
+}
+
 /// How an answer ended.
 #[derive(Clone, Copy)]
 enum Outcome {
@@ -168,8 +178,7 @@ impl Ending {
         record.error = match outcome {
             Outcome::Broken(fault) => Some(fault.code()),
             Outcome::ClientGone => Some("client_disconnected"),
-            Outcome::Complete if record.status >= 400 => Some("node_error"),
-            Outcome::Complete => None,
+            Outcome::Complete => refusal(record.status),
         };
     }
 

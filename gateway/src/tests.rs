@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use service::Deps;
 use service::secret::Secret;
 use telemetry::names;
+use tonic::Code;
 
 use self::node::{DONE, Node, Script, frame, usage_frame};
 use self::sink::Sink;
@@ -376,6 +377,54 @@ async fn unfinished_calls_are_recorded() {
     let (resource, span) = sink.only_span();
     assert_eq!(resource[names::CLOUD_REGION], "home");
     assert_eq!(sink::attributes(&span.attributes)[names::ERROR_TYPE], "no_node_available");
+}
+
+/// What the collector refuses for good is given up and counted, and what comes after it arrives.
+#[tokio::test]
+async fn a_refusal_for_good_does_not_hold_up_later_records() {
+    let sink = Sink::refusing(&[Code::InvalidArgument, Code::Unavailable]).await;
+    let node = Node::start(Script::Answer).await;
+    let front = Front::start(&[(&node, "east")], |config| config.otlp_endpoint = sink.url.clone()).await;
+    let metric = async |line: &str| front.get("/metrics").await.unwrap().text().await.unwrap().contains(line);
+    front.chat().send().await.unwrap().text().await.unwrap();
+    front.until(|_| metric("tokenwatt_gateway_records_lost_total 1")).await;
+    front.chat().send().await.unwrap().text().await.unwrap();
+    front.until(|_| metric("tokenwatt_gateway_records_sent_total 1")).await;
+    assert!(metric("tokenwatt_gateway_records_lost_total 1").await);
+    sink.only_span();
+    front.stop().await;
+}
+
+/// A refusal is the fault of who made the mistake, and what a node calls by the wrong type of is the node's to refuse.
+#[tokio::test]
+async fn refusals_are_recorded_as_whose_they_are() {
+    for (status, error) in [(400, "client_error"), (429, "rate_limited"), (500, "node_error")] {
+        let sink = Sink::start().await;
+        let node = Node::start(Script::Refuse(status)).await;
+        let front = Front::start(&[(&node, "east")], |config| config.otlp_endpoint = sink.url.clone()).await;
+        let body = json!({"model": "m".repeat(300), "max_tokens": 1.5, "n": "many", "stream": true});
+        let url = format!("{}/v1/completions", front.url);
+        let response = front.client.post(url).json(&body).send().await.unwrap();
+        assert_eq!(response.status().as_u16(), status);
+        assert_eq!(response.text().await.unwrap(), "busy", "in the node's words");
+        front.stop().await;
+        let values = sink::attributes(&sink.only_span().1.attributes);
+        assert_eq!(values[names::ERROR_TYPE], error);
+        assert_eq!(values[names::REQUEST_STREAM], "true");
+        assert!(!values.contains_key(names::REQUEST_MAX_TOKENS) && !values.contains_key(names::REQUEST_MODEL));
+    }
+}
+
+/// Headers of a hop end with the hop, in both directions; also those that only `Connection` says are.
+#[tokio::test]
+async fn headers_of_a_hop_go_no_further() {
+    let node = Node::start(Script::Refuse(400)).await;
+    let front = Front::start(&[(&node, "east")], |_| {}).await;
+    let request = front.chat().header("connection", "close, X-Secret-Hop").header("x-secret-hop", "1");
+    let response = request.header("x-end", "1").send().await.unwrap();
+    let sent = &node.calls()[0];
+    assert!(!sent.contains_key("x-secret-hop") && sent.contains_key("x-end"), "{sent:?}");
+    assert!(!response.headers().contains_key("x-hop") && response.headers().contains_key("x-end"));
 }
 
 /// Bodies that are too large or no JSON, and unknown paths, get a clear answer in OpenAI's shape.

@@ -134,7 +134,8 @@ async fn chat(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response
         }
         Script::Refuse(status) => {
             let status = StatusCode::from_u16(status).unwrap();
-            (status, [("retry-after", "3")], "busy").into_response()
+            let headers = [("retry-after", "3"), ("connection", "x-hop"), ("x-hop", "1"), ("x-end", "1")];
+            (status, headers, "busy").into_response()
         }
     }
 }

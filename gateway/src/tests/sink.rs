@@ -1,6 +1,6 @@
 //! A collector that keeps what it gets: a real OTLP/gRPC server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{TraceService, TraceServiceServer};
@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use parking_lot::Mutex;
 use tokio_stream::wrappers::TcpListenerStream;
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
 
 /// A running collector.
 pub(super) struct Sink {
@@ -19,7 +19,11 @@ pub(super) struct Sink {
 }
 
 #[derive(Clone)]
-struct Keep(Arc<Mutex<Vec<ExportTraceServiceRequest>>>);
+struct Keep {
+    requests: Arc<Mutex<Vec<ExportTraceServiceRequest>>>,
+    /// What the first requests are answered with, in this order.
+    refusals: Arc<Mutex<VecDeque<Code>>>,
+}
 
 #[tonic::async_trait]
 impl TraceService for Keep {
@@ -27,17 +31,28 @@ impl TraceService for Keep {
         &self,
         request: Request<ExportTraceServiceRequest>,
     ) -> Result<Response<ExportTraceServiceResponse>, Status> {
-        self.0.lock().push(request.into_inner());
+        if let Some(code) = self.refusals.lock().pop_front() {
+            return Err(Status::new(code, "as the test wants it"));
+        }
+        self.requests.lock().push(request.into_inner());
         Ok(Response::new(ExportTraceServiceResponse::default()))
     }
 }
 
 impl Sink {
     pub(super) async fn start() -> Self {
+        Self::refusing(&[]).await
+    }
+
+    /// One that answers its first requests with these codes.
+    pub(super) async fn refusing(codes: &[Code]) -> Self {
         let requests = Arc::new(Mutex::default());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let service = TraceServiceServer::new(Keep(Arc::clone(&requests)));
+        let service = TraceServiceServer::new(Keep {
+            requests: Arc::clone(&requests),
+            refusals: Arc::new(Mutex::new(codes.iter().copied().collect())),
+        });
         let server = tonic::transport::Server::builder().add_service(service);
         tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
         Self { url, requests }
