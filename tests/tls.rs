@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
 use serde_json::json;
 
 use crate::world::{PATIENCE, World, client, finish, tokenwatt};
@@ -19,6 +19,8 @@ impl Issuer {
     fn new(ca: PathBuf) -> Issuer {
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // OpenSSL takes a certificate for self-signed whose issuer is called as itself.
+        params.distinguished_name.push(DnType::CommonName, "authority");
         let key = KeyPair::generate().expect("a key");
         let authority = CertifiedIssuer::self_signed(params, key).expect("an authority");
         std::fs::write(&ca, authority.pem()).expect("write");
@@ -30,6 +32,7 @@ impl Issuer {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
         params.subject_alt_names = names;
+        params.distinguished_name.push(DnType::CommonName, "issued");
         let cert = params.signed_by(&key, &self.authority).expect("a certificate");
         std::fs::write(path.with_extension("key"), key.serialize_pem()).expect("write");
         std::fs::write(path.with_extension("crt"), cert.pem()).expect("write");
