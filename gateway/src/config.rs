@@ -197,7 +197,7 @@ impl Config {
             range::span(&format!("gateway.{key}"), value, TIME_MIN..=TIME_MAX, faults);
         }
         range::within("gateway.retries", self.retries, 0..=RETRIES_MAX, faults);
-        range::size("gateway.request_bytes_max", self.request_bytes_max, 1 << 10..=REQUEST_BYTES_MAX, faults);
+        range::size("gateway.request_bytes_max", self.request_bytes_max, 1..=REQUEST_BYTES_MAX, faults);
         range::within("gateway.records_max", self.records_max, 1..=RECORDS_MAX, faults);
     }
 }
