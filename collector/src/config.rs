@@ -9,7 +9,10 @@ use serde::{Deserialize, Serialize};
 use service::config::range;
 use service::secret::Secret;
 
+use crate::neuron::NeuronMonitor;
 use crate::normalize::redact::Patterns;
+use crate::scrape::Scrape;
+use crate::tail::Tail;
 
 /// Settings of the collector.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -70,6 +73,12 @@ pub struct Config {
     /// What collectors of one lake show each other; at least 16 characters. Never printed. Needed to commit together where
     /// writers have to identify themselves.
     pub commit_token: Option<Secret>,
+    /// Prometheus endpoints that are scraped. None unless set.
+    pub scrape: Vec<Scrape>,
+    /// Files that are followed. None unless set.
+    pub tail: Vec<Tail>,
+    /// Neuron devices of this host. Off unless set.
+    pub neuron_monitor: NeuronMonitor,
 }
 
 impl Default for Config {
@@ -95,6 +104,9 @@ impl Default for Config {
             commit_every: Duration::from_secs(1),
             advertise: None,
             commit_token: None,
+            scrape: Vec::new(),
+            tail: Vec::new(),
+            neuron_monitor: NeuronMonitor::default(),
         }
     }
 }
@@ -163,5 +175,8 @@ impl Config {
         if let Err(error) = Patterns::new(&self.redact_patterns) {
             faults.push(format!("`collector.redact_patterns`: {error}"));
         }
+        self.scrape.iter().for_each(|group| group.validate(faults));
+        self.tail.iter().for_each(|group| group.validate(faults));
+        self.neuron_monitor.validate(faults);
     }
 }

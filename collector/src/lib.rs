@@ -1,8 +1,10 @@
 //! The collector: OTLP in, rows in open tables out. Acknowledged means durable; nothing is lost and nothing counted twice.
 //!
 //! ```text
-//! receive ─► decode ─► journal ─► ack
-//!                         └─► normalize ─► batch ─► flush ─► publish ─► lake
+//! scrape ─┐
+//! tail   ─┤
+//! neuron ─┴► receive ─► decode ─► journal ─► ack
+//!                                    └─► normalize ─► batch ─► flush ─► publish ─► lake
 //! ```
 //!
 //! Invariants:
@@ -18,13 +20,18 @@ pub mod config;
 pub mod decode;
 pub mod docs;
 pub mod journal;
+pub mod neuron;
 pub mod normalize;
 pub mod receive;
+pub mod scrape;
 pub mod signal;
+pub mod tail;
 
 mod commit;
 mod counters;
+mod encode;
 mod flush;
+mod labels;
 mod progress;
 mod publish;
 mod replay;

@@ -9,8 +9,10 @@
 pub mod admit;
 pub mod answer;
 pub(crate) mod commit;
+pub mod loki;
 pub mod serve;
 
+mod deliver;
 mod grpc;
 mod http;
 mod identify;
@@ -21,6 +23,7 @@ mod read;
 mod tenants;
 
 pub use identify::Writers;
+pub(crate) use intake::digest;
 pub use intake::{Intake, Parts, readable};
 
 use axum::Router;
@@ -49,7 +52,7 @@ impl Encoding {
     }
 }
 
-/// Routes of OTLP over gRPC and HTTP. Both ports serve both: what came decides, not where.
+/// Routes of OTLP over gRPC and HTTP, and of Loki's push API. Both ports serve both: what came decides, not where.
 pub fn router(intake: &Intake) -> Router {
-    grpc::router(intake).merge(http::router(intake)).fallback(http::fallback)
+    grpc::router(intake).merge(http::router(intake)).merge(loki::router(intake)).fallback(http::fallback)
 }

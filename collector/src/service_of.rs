@@ -30,7 +30,7 @@ use crate::receive::admit::Budget;
 use crate::receive::commit::Desk;
 use crate::receive::{self, Intake, Parts, Writers, serve};
 use crate::sample::{self, Sampled};
-use crate::{flush, replay};
+use crate::{flush, neuron, replay, scrape, tail};
 
 /// Bodies that may wait for the journal.
 const APPENDS_MAX: usize = 1_024;
@@ -48,6 +48,7 @@ pub struct Built {
     digests: Arc<Digests>,
     after: u64,
     gather: Gather,
+    follower: Option<tail::Follower>,
     shore: Shore,
     started_us: i64,
     hold: Hold,
@@ -63,6 +64,7 @@ pub async fn build(config: Config, lake: Lake, deps: Deps) -> Result<Built> {
     let digests = Arc::new(Digests::default());
     let started_us = deps.clock.now_us();
     let journal = open(&config, started_us, &digests).await?;
+    let follower = tail::open(config.tail.clone(), &config.state, &digests, tail::Counters::new(&deps.metrics))?;
     let journal_id = journal.id().to_owned();
     let mut committed = BTreeMap::new();
     for table in FILLED {
@@ -95,7 +97,7 @@ pub async fn build(config: Config, lake: Lake, deps: Deps) -> Result<Built> {
         health: deps.health.component("collector.lake"),
     };
     let hold = deps.shutdown.hold(Stage::Ingest, "collector");
-    Ok(Built { config, deps, grpc, http, digests, after, gather, shore, started_us, hold })
+    Ok(Built { config, deps, grpc, http, digests, after, gather, follower, shore, started_us, hold })
 }
 
 /// How entries are committed: straight, or together with the other collectors of the lake.
@@ -193,13 +195,14 @@ impl Built {
         if self.config.takes_commits(self.deps.principals.is_open()) {
             router = router.merge(receive::commit::router(desk));
         }
-        drop(intake);
+        let age = self.config.connection_age;
+        let own = receive_own(self.config, self.follower, intake, &self.deps, stop.clone());
         let listeners = [self.grpc.0, self.http.0];
-        let served = serve_both(listeners, &self.deps.tls, router, self.config.connection_age, stop.clone());
+        let served = serve_both(listeners, &self.deps.tls, router, age, stop.clone());
         let health = self.deps.health.component("collector");
         let store = store(self.shore.clone(), self.digests, self.after, bodies, frames, replayed, health);
         let land = land(gathered, self.gather, self.shore, Arc::clone(&self.deps.clock));
-        let ended = tokio::try_join!(served, sampling, store, land);
+        let ended = tokio::try_join!(served, own, sampling, store, land);
         drop(self.hold);
         match ended {
             Ok(_) => Ok(()),
@@ -209,6 +212,22 @@ impl Built {
             }
         }
     }
+}
+
+/// The ways in that wait for no sender: scrapes, files, devices.
+async fn receive_own(
+    config: Config,
+    follower: Option<tail::Follower>,
+    intake: Intake,
+    deps: &Deps,
+    stop: CancellationToken,
+) -> Result<()> {
+    let (clock, metrics) = (&deps.clock, &deps.metrics);
+    let scraped =
+        scrape::run(config.scrape, intake.clone(), Arc::clone(clock), metrics.clone(), stop.clone());
+    let followed = tail::run(follower, intake.clone(), Arc::clone(clock), stop.clone());
+    let sensed = neuron::run(config.neuron_monitor, intake, Arc::clone(clock), metrics.clone(), stop);
+    tokio::try_join!(scraped, followed, sensed).map(|_| ())
 }
 
 async fn serve_both(

@@ -54,6 +54,11 @@ impl Digests {
         }
     }
 
+    /// Whether a body is on disk, however long ago it came. Asked at the start, before old ones are forgotten.
+    pub fn holds(&self, digest: u128) -> bool {
+        self.shared.lock().states.get(&digest) == Some(&State::Stored)
+    }
+
     /// The body is on disk.
     pub fn stored(&self, digest: u128, received_us: i64) {
         let mut shared = self.shared.lock();

@@ -99,6 +99,21 @@ impl Intake {
         Ok((bytes, permit, writer))
     }
 
+    /// Ends when what the journal held is in the buffers again.
+    pub(super) async fn replayed(&self) {
+        self.parts.replayed.cancelled().await;
+    }
+
+    /// Memory for a body, if it is free now.
+    pub(super) fn room(&self, bytes: usize) -> Option<Permit> {
+        self.parts.budget.take(bytes)
+    }
+
+    /// Largest body, inflated or not.
+    pub(super) fn body_bytes_max(&self) -> usize {
+        self.parts.body_bytes_max
+    }
+
     /// Makes a body durable and says what became of it.
     pub(super) async fn take(&self, raw: Raw) -> Result<Accepted> {
         let (signal, writer) = (raw.signal, raw.writer.clone());
@@ -246,10 +261,15 @@ fn open(raw: Raw, limit: usize, received_us: i64) -> Result<Opened> {
         return Err(Error::too_large("its rows, each with its resource and scope, are too large")
             .with_hint("send fewer items at a time, or fewer resource attributes"));
     }
+    Ok(Opened { raw, form, digest: digest(signal, &body), body, permit, checked })
+}
+
+/// What a body is recognised by when it comes again: its signal and its bytes, inflated, in the protobuf encoding.
+pub(crate) fn digest(signal: Signal, body: &[u8]) -> u128 {
     let mut hasher = Xxh3::new();
     hasher.update(&[signal.code()]);
-    hasher.update(&body);
-    Ok(Opened { raw, form, digest: hasher.digest128(), body, permit, checked })
+    hasher.update(body);
+    hasher.digest128()
 }
 
 fn message_of(signal: Signal) -> Option<&'static schema::Message> {
