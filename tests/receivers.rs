@@ -61,7 +61,10 @@ async fn an_exporter_is_scraped_and_missed() {
         WHERE name = 'vllm:generation_tokens_total' AND monotonic AND temporality = 'cumulative'";
     let row = server.row(counter).await;
     assert_eq!((number(&row[0]), number(&row[1])), (1500, 1500));
-    assert!(number(&row[2]) > 0 && row[2] == row[3] && number(&row[2]) < number(&row[4]), "not from `_created`: {row:?}");
+    assert!(
+        number(&row[2]) > 0 && row[2] == row[3] && number(&row[2]) < number(&row[4]),
+        "not from `_created`: {row:?}"
+    );
     let histogram = "SELECT count, sum, bounds, counts, exemplars FROM histograms \
         WHERE name = 'vllm:time_to_first_token_seconds' LIMIT 1";
     let row = server.row(histogram).await;
@@ -97,7 +100,8 @@ async fn prometheus_itself_is_scraped() {
     server.until_at_least("SELECT count(*) FROM histograms WHERE kind = 'summary'", 5).await;
     let page = server.client().get(format!("{}/metrics", server.otlp_http())).send().await.expect("ask");
     let text = page.text().await.expect("read");
-    let faults = text.lines().find(|line| line.starts_with("tokenwatt_collector_scrape_faults_total")).expect("counted");
+    let faults =
+        text.lines().find(|line| line.starts_with("tokenwatt_collector_scrape_faults_total")).expect("counted");
     assert!(faults.ends_with(" 0"), "{faults}");
     // Bounds rise, and the buckets add up to the count.
     let broken = "SELECT count(*) FROM histograms WHERE kind = 'histogram' AND service = 'prometheus' AND cardinality(counts) <> cardinality(bounds) + 1";
@@ -118,10 +122,7 @@ async fn loki_pushes_reach_the_logs() {
         .row("SELECT count(*), min(namespace), min(severity_number), min(resource['k8s.pod.name']), min(resource['team']), \
               count(DISTINCT attributes['thread']), count(DISTINCT time_unix_nano) FROM logs WHERE trace_id = repeat('ab', 16)")
         .await;
-    assert_eq!(
-        row,
-        [json!(1000), json!("prod"), json!(13), json!("vllm-0"), json!("blue"), json!(1000), json!(1000)]
-    );
+    assert_eq!(row, [json!(1000), json!("prod"), json!(13), json!("vllm-0"), json!("blue"), json!(1000), json!(1000)]);
 }
 
 fn append(path: &Path, text: &str) {

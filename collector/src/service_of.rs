@@ -223,8 +223,7 @@ async fn receive_own(
     stop: CancellationToken,
 ) -> Result<()> {
     let (clock, metrics) = (&deps.clock, &deps.metrics);
-    let scraped =
-        scrape::run(config.scrape, intake.clone(), Arc::clone(clock), metrics.clone(), stop.clone());
+    let scraped = scrape::run(config.scrape, intake.clone(), Arc::clone(clock), metrics.clone(), stop.clone());
     let followed = tail::run(follower, intake.clone(), Arc::clone(clock), stop.clone());
     let sensed = neuron::run(config.neuron_monitor, intake, Arc::clone(clock), metrics.clone(), stop);
     tokio::try_join!(scraped, followed, sensed).map(|_| ())

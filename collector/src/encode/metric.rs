@@ -120,12 +120,7 @@ pub(crate) fn histogram(
 }
 
 /// Appends a summary; `attributes` are encoded.
-pub(crate) fn summary(
-    when: Interval,
-    summary: &telemetry::prometheus::Summary,
-    attributes: &[u8],
-    out: &mut Vec<u8>,
-) {
+pub(crate) fn summary(when: Interval, summary: &telemetry::prometheus::Summary, attributes: &[u8], out: &mut Vec<u8>) {
     message(1, out, |point| {
         interval(when, point);
         fixed64(4, summary.count, point);

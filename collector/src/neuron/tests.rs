@@ -96,7 +96,10 @@ fn a_document_becomes_metrics() {
     assert_eq!((*start, *count), (NOW - 5_000_000_000, 40.0), "counts are of the period");
     assert_eq!(outcome["neuron.runtime.tag"], "vllm");
     let [(_, device, _, count)] = of("hw.errors")[..] else { panic!("one kind") };
-    assert_eq!((device["hw.id"].as_str(), device["error.type"].as_str(), *count), ("neuron1", "mem_ecc_corrected", 3.0));
+    assert_eq!(
+        (device["hw.id"].as_str(), device["error.type"].as_str(), *count),
+        ("neuron1", "mem_ecc_corrected", 3.0)
+    );
 }
 
 /// A host whose devices nobody uses says nothing of them.

@@ -111,7 +111,8 @@ pub fn translate(push: Push, bytes: &Bytes, limit: usize, mut room: impl FnMut(u
     let mut out = Out { bytes: Vec::new(), limit, paid: 0, room: &mut room };
     match push {
         Push::Protobuf => {
-            let length = snap::raw::decompress_len(bytes).map_err(|error| broken("the body is no snappy block", error))?;
+            let length =
+                snap::raw::decompress_len(bytes).map_err(|error| broken("the body is no snappy block", error))?;
             if length > limit {
                 return Err(read::too_large(limit));
             }
@@ -183,8 +184,7 @@ impl<'a> Stream<'a> {
         metadata: impl IntoIterator<Item = (&'l str, &'l str)>,
         out: &mut Out<'_>,
     ) -> Result<()> {
-        let mut record =
-            Record { time_ns, severity: self.level.unwrap_or_default(), body: line, ..Record::default() };
+        let mut record = Record { time_ns, severity: self.level.unwrap_or_default(), body: line, ..Record::default() };
         for (name, value) in metadata {
             match (name, id(value)) {
                 ("trace_id" | "traceId" | "traceID", Some(id)) if id.len() == 16 => record.trace_id = id,

@@ -27,8 +27,8 @@ pub(super) struct Target {
 
 impl Target {
     pub(super) fn new(group: &Scrape, text: &str) -> Result<Self> {
-        let url = url(text, &group.path)
-            .map_err(|reason| Error::invalid(format!("`{text}` is no target: {reason}")))?;
+        let url =
+            url(text, &group.path).map_err(|reason| Error::invalid(format!("`{text}` is no target: {reason}")))?;
         let host = url.host_str().unwrap_or_default().to_owned();
         let port = url.port_or_known_default().unwrap_or_default();
         let instance = format!("{host}:{port}");

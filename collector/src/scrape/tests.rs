@@ -169,11 +169,8 @@ fn labels_become_the_resource() {
     let text = "# TYPE target_info gauge\ntarget_info{service_name=\"engine\",cloud_region=\"elsewhere\",team=\"x\"} 1\n\
         power{Hostname=\"h1\",gpu=\"0\"} 1\npower{Hostname=\"h2\",gpu=\"0\",region=\"eu-west-1\"} 2\nother 3\n";
     let request = scraped(&target, &mut Series::default(), Some(text), NOW);
-    let resources: Vec<BTreeMap<String, String>> = request
-        .resource_metrics
-        .iter()
-        .map(|group| texts(&group.resource.as_ref().unwrap().attributes))
-        .collect();
+    let resources: Vec<BTreeMap<String, String>> =
+        request.resource_metrics.iter().map(|group| texts(&group.resource.as_ref().unwrap().attributes)).collect();
     assert_eq!(resources.len(), 3);
     let [own, first, second] = &resources[..] else { panic!("three origins") };
     for (key, expected) in [

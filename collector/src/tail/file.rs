@@ -76,7 +76,10 @@ pub(super) fn renamed(path: &Path, wanted: Identity) -> Option<PathBuf> {
     let folders = [path.parent(), target.as_deref().and_then(Path::parent)];
     folders.into_iter().flatten().find_map(|folder| {
         let entries = fs::read_dir(folder).ok()?;
-        entries.filter_map(Result::ok).map(|entry| entry.path()).find(|path| identity(path).is_ok_and(|it| it == wanted))
+        entries
+            .filter_map(Result::ok)
+            .map(|entry| entry.path())
+            .find(|path| identity(path).is_ok_and(|it| it == wanted))
     })
 }
 

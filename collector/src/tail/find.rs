@@ -28,7 +28,9 @@ pub(super) fn matches(pattern: &str, path: &str) -> bool {
 fn parts_match(pattern: &[&str], path: &[&str]) -> bool {
     match (pattern, path) {
         ([], []) => true,
-        (["**", rest @ ..], path) => (0..=path.len()).any(|skip| parts_match(rest, path.get(skip..).unwrap_or_default())),
+        (["**", rest @ ..], path) => {
+            (0..=path.len()).any(|skip| parts_match(rest, path.get(skip..).unwrap_or_default()))
+        }
         ([first, rest @ ..], [name, below @ ..]) => name_matches(first, name) && parts_match(rest, below),
         _ => false,
     }

@@ -185,7 +185,8 @@ impl Follower {
             return None;
         }
         let at = self.state.files.iter().position(|standing| standing.identity() == identity);
-        let known = at.map(|at| self.state.files.swap_remove(at)).map(|known| Standing { path: path.to_owned(), ..known });
+        let known =
+            at.map(|at| self.state.files.swap_remove(at)).map(|known| Standing { path: path.to_owned(), ..known });
         let opened = Followed::open(path, known, place).and_then(|mut followed| {
             if skip {
                 followed.skip()?;

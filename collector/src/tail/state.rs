@@ -60,8 +60,8 @@ impl State {
             Error::new(Kind::Corrupt, format!("{} {text}", path.display()))
                 .with_hint("move it away to follow all files from where `from` says")
         };
-        let mut stored: Stored =
-            serde_json::from_slice(&bytes).map_err(|error| corrupt("is not the state of followed files").with_source(error))?;
+        let mut stored: Stored = serde_json::from_slice(&bytes)
+            .map_err(|error| corrupt("is not the state of followed files").with_source(error))?;
         if stored.version != VERSION {
             return Err(corrupt("was written by another version"));
         }

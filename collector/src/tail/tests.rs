@@ -305,7 +305,9 @@ fn parts_of_lines_are_joined() {
 #[test]
 fn a_chunk_may_end_anywhere() {
     let time = "2026-09-21T14:13:20Z";
-    let whole = format!("{time} stdout P a\nplain\n{time} stderr P x\n{time} stdout F b\n{time} stderr F y\n{time} stdout F c\n");
+    let whole = format!(
+        "{time} stdout P a\nplain\n{time} stderr P x\n{time} stdout F b\n{time} stderr F y\n{time} stdout F c\n"
+    );
     let expected = line::cut(whole.as_bytes(), Format::Auto, false);
     assert_eq!((expected.lines.len(), expected.consumed), (4, whole.len()));
     for at in 0..whole.len() {

@@ -23,7 +23,9 @@ async fn exporter(pages: &'static [&'static str]) -> String {
     let page = move |headers: HeaderMap| {
         let page = pages[next.fetch_add(1, Ordering::Relaxed).min(pages.len() - 1)];
         async move {
-            assert!(headers["accept"].to_str().unwrap().starts_with("application/openmetrics-text;version=1.0.0;escaping="));
+            assert!(
+                headers["accept"].to_str().unwrap().starts_with("application/openmetrics-text;version=1.0.0;escaping=")
+            );
             assert_eq!(headers["authorization"], "Bearer a-token-for-the-test");
             if page.is_empty() {
                 return StatusCode::INTERNAL_SERVER_ERROR.into_response();
@@ -147,7 +149,8 @@ async fn a_loki_push_without_room_is_asked_to_wait() {
     let world = World::start(directory.path(), Config { body_max: 1 << 20, memory: 2 << 20, ..quick() }).await;
     let line = "x".repeat(900_000);
     let push = format!(r#"{{"streams": [{{"stream": {{}}, "values": [["{}", "{line}"]]}}]}}"#, super::now_ns());
-    let (status, head, _) = world.post("/loki/api/v1/push", "content-type: application/json\r\n", push.as_bytes()).await;
+    let (status, head, _) =
+        world.post("/loki/api/v1/push", "content-type: application/json\r\n", push.as_bytes()).await;
     assert_eq!(status, 503);
     assert!(head.contains("retry-after: "), "{head}");
     world.stop().await;

@@ -64,7 +64,9 @@ fn power_of_a_device() {
     assert_eq!(power("POWER_STATUS_VALID,1790000000,0.00,0.00,0.00").unwrap().unwrap().average, 0.0);
     assert_eq!(power("POWER_STATUS_NO_DATA,1790000000,0.00,0.00,0.00"), Ok(None));
     assert_eq!(power("POWER_STATUS_INVALID"), Ok(None));
-    for bad in ["", "VALID", "POWER_STATUS_VALID,x,0,0,0", "POWER_STATUS_VALID,1,0,0,NaN", "POWER_STATUS_VALID,1,0,0,101"] {
+    for bad in
+        ["", "VALID", "POWER_STATUS_VALID,x,0,0,0", "POWER_STATUS_VALID,1,0,0,NaN", "POWER_STATUS_VALID,1,0,0,101"]
+    {
         assert!(power(bad).is_err(), "{bad}");
     }
 }

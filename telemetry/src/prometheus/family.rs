@@ -51,7 +51,9 @@ pub(super) fn gather<'a>(heads: &Heads<'a>, samples: Vec<(usize, Sample<'a>)>, i
         let place = *places.entry(key).or_insert(groups.len());
         match groups.get_mut(place) {
             None => groups.push(Group { family, declared, parts: vec![(part, sample)] }),
-            Some(group) if part == Part::Whole || group.holds(part, &sample) => into.note(line, "a series stands twice"),
+            Some(group) if part == Part::Whole || group.holds(part, &sample) => {
+                into.note(line, "a series stands twice")
+            }
             Some(group) if group.parts.len() == PARTS_MAX => into.note(line, "more than 1024 samples of one point"),
             Some(group) => group.parts.push((part, sample)),
         }
@@ -80,7 +82,8 @@ fn role<'a>(heads: &Heads<'a>, sample: &Sample<'a>) -> (&'a str, Declared, Part)
     }
     let labelled = |label: &str| sample.labels.iter().any(|(name, _)| *name == label);
     if let Some(head) = heads.get(name) {
-        let part = if head.declared == Declared::Summary && labelled("quantile") { Part::Quantile } else { Part::Whole };
+        let part =
+            if head.declared == Declared::Summary && labelled("quantile") { Part::Quantile } else { Part::Whole };
         return (name, head.declared, part);
     }
     let suffixes =

@@ -116,7 +116,10 @@ wait_sum 0.9
 fn a_cut_text_is_refused() {
     assert_eq!(parse(b"a 1\n", Format::OpenMetrics, 9), Err(Unreadable::Truncated));
     assert_eq!(parse(b"a 1\nb 1\n", Format::Text, 1), Err(Unreadable::TooMany(1)));
-    assert_eq!(read("a 1\n# EOF\nb 1\n", Format::OpenMetrics).fault, Some(Fault { line: 3, message: "text after `# EOF`" }));
+    assert_eq!(
+        read("a 1\n# EOF\nb 1\n", Format::OpenMetrics).fault,
+        Some(Fault { line: 3, message: "text after `# EOF`" })
+    );
 }
 
 /// Values as Go writes them, times in milliseconds, quoted names, spaces and carriage returns.
@@ -127,10 +130,10 @@ fn odd_but_sound_lines() {
     assert_eq!(exposition.faults, 1, "only the hexadecimal value is none");
     let found = numbers(&exposition);
     assert!(found[0].3.is_nan());
-    assert_eq!(found[1..], [
-        number("up", Shape::Gauge, "", f64::INFINITY),
-        number("odd.name", Shape::Gauge, "x=y", -0.001)
-    ]);
+    assert_eq!(
+        found[1..],
+        [number("up", Shape::Gauge, "", f64::INFINITY), number("odd.name", Shape::Gauge, "x=y", -0.001)]
+    );
     assert_eq!(exposition.metrics[1].points[0].time_ns, Some(1_790_000_000_123_000_000));
 }
 
@@ -186,8 +189,7 @@ fn a_histogram_that_is_none_is_kept_as_numbers() {
 #[test]
 fn a_histogram_with_parts_missing() {
     let exposition = read("# TYPE h histogram\nh_bucket{le=\"1\"} 1\nh_count 3\n", Format::Text);
-    let histogram =
-        Histogram { bounds: vec![1.0], counts: vec![1, 2], count: 3, sum: None, exemplars: Vec::new() };
+    let histogram = Histogram { bounds: vec![1.0], counts: vec![1, 2], count: 3, sum: None, exemplars: Vec::new() };
     assert_eq!(exposition.metrics[0].points[0].value, Value::Histogram(histogram));
 }
 
@@ -255,7 +257,8 @@ fn what_is_written_reads_back() {
     let mut seeded = Seeded(42);
     for _ in 0..2_000 {
         let value: String = (0..seeded.next(12)).map(|_| letters[seeded.next(letters.len())]).collect();
-        let number = f64::from_bits((seeded.next(usize::MAX) as u64) & !(0x7ff << 52) | ((seeded.next(2046) as u64) << 52));
+        let number =
+            f64::from_bits((seeded.next(usize::MAX) as u64) & !(0x7ff << 52) | ((seeded.next(2046) as u64) << 52));
         let written = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
         let text = format!("m{{l=\"{written}\"}} {number:?}\n");
         let exposition = read(&text, Format::Text);

@@ -120,7 +120,9 @@ impl<'de> Visitor<'de> for Lines<'_, '_, '_, '_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut lines: A) -> std::result::Result<(), A::Error> {
         while let Some(Line { time_ns, line, metadata }) = lines.next_element()? {
             let pairs = metadata.iter().map(|(name, value)| (name.as_ref(), value.as_ref()));
-            self.stream.line(time_ns, &line, pairs, self.walk.out).map_err(|error| self.walk.stop::<A::Error>(error))?;
+            self.stream
+                .line(time_ns, &line, pairs, self.walk.out)
+                .map_err(|error| self.walk.stop::<A::Error>(error))?;
         }
         Ok(())
     }
