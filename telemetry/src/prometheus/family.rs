@@ -166,7 +166,7 @@ impl<'a> Group<'a> {
 
 /// A count as a whole number; exact up to 2^53, as a float is.
 fn whole(value: f64) -> Option<u64> {
-    (value >= 0.0 && value < 9e18 && value.fract() == 0.0).then_some(value as u64)
+    ((0.0..9e18).contains(&value) && value.fract() == 0.0).then_some(value as u64)
 }
 
 /// Metrics as they grow.
