@@ -148,7 +148,7 @@ fn power_comes_from_percent_and_configured_watts() {
         assert_eq!(attributes[key], expected);
     }
     assert!(readings.read().watts.is_empty(), "the same minute");
-    assert_eq!(Readings::new(&Power { max_watts: None, ..settings.clone() }).is_none(), true);
+    assert!(Readings::new(&Power { max_watts: None, ..settings.clone() }).is_none());
     let absent = Power { sysfs: directory.path().join("absent"), ..settings };
     assert_eq!(Readings::new(&absent).unwrap().read(), power::Found::default());
 }
