@@ -56,7 +56,7 @@ pub(crate) fn severity_number(severity: &str) -> Option<u64> {
         (&["fatal", "critical", "crit", "alert", "emerg", "emergency", "panic"], 21),
     ];
     let spelled = |known: &&str| known.eq_ignore_ascii_case(severity.trim());
-    SPELLINGS.iter().find(|(known, _)| known.iter().any(|known| spelled(known))).map(|(_, number)| *number)
+    SPELLINGS.iter().find(|(known, _)| known.iter().any(spelled)).map(|(_, number)| *number)
 }
 
 /// A trace or span id in hex: 8 or 16 bytes that are not all zero.
