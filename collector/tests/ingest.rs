@@ -24,6 +24,8 @@ use tonic::codec::CompressionEncoding;
 
 #[path = "ingest/otlp.rs"]
 mod otlp;
+#[path = "ingest/receivers.rs"]
+mod receivers;
 
 struct World {
     deps: Deps,
