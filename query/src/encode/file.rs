@@ -24,10 +24,11 @@ pub(crate) fn ndjson(batches: &[RecordBatch]) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// CSV as RFC 4180 has it, with a header. An unknown value is an empty field; maps and lists are JSON text.
+/// CSV as RFC 4180 has it, with a header. An unknown value is an empty field, an empty text a pair of quotes; maps and lists are
+/// JSON text.
 pub(crate) fn csv(schema: &SchemaRef, batches: &[RecordBatch]) -> Vec<u8> {
     let mut text = String::new();
-    line(&mut text, schema.fields().iter().map(|field| field.name().clone()));
+    line(&mut text, schema.fields().iter().map(|field| Some(field.name().clone())));
     for batch in batches {
         for row in super::rows(batch) {
             line(&mut text, row.into_iter().map(plain));
@@ -36,12 +37,13 @@ pub(crate) fn csv(schema: &SchemaRef, batches: &[RecordBatch]) -> Vec<u8> {
     text.into_bytes()
 }
 
-fn line(text: &mut String, fields: impl Iterator<Item = String>) {
+fn line(text: &mut String, fields: impl Iterator<Item = Option<String>>) {
     for (index, field) in fields.enumerate() {
         if index > 0 {
             text.push(',');
         }
-        if field.contains([',', '"', '\n', '\r']) {
+        let Some(field) = field else { continue };
+        if field.is_empty() || field.contains([',', '"', '\n', '\r']) {
             text.push('"');
             text.push_str(&field.replace('"', "\"\""));
             text.push('"');
@@ -52,11 +54,11 @@ fn line(text: &mut String, fields: impl Iterator<Item = String>) {
     text.push_str("\r\n");
 }
 
-fn plain(value: Value) -> String {
+fn plain(value: Value) -> Option<String> {
     match value {
-        Value::Null => String::new(),
-        Value::String(text) => text,
-        other => other.to_string(),
+        Value::Null => None,
+        Value::String(text) => Some(text),
+        other => Some(other.to_string()),
     }
 }
 

@@ -59,6 +59,16 @@ fn csv_quotes_what_it_must() {
     assert_eq!(lines.next(), Some("2026-11-30T00:53:20.000000Z,,0.5,,,"));
 }
 
+/// PostgreSQL and DuckDB read it the same way: nothing is NULL, a pair of quotes is an empty text.
+#[test]
+fn csv_tells_unknown_from_empty() {
+    let texts: ArrayRef = Arc::new(StringViewArray::from(vec![Some(""), None, Some("a")]));
+    let batch = RecordBatch::try_from_iter_with_nullable([("a", Arc::clone(&texts), true), ("b", texts, true)]);
+    let batch = batch.expect("a batch");
+    let text = csv(&batch.schema(), std::slice::from_ref(&batch));
+    assert_eq!(String::from_utf8(text).expect("text"), "a,b\r\n\"\",\"\"\r\n,\r\na,a\r\n");
+}
+
 #[test]
 fn machines_get_back_what_was_asked() {
     let batch = batch();

@@ -11,8 +11,11 @@ use super::{
 };
 use crate::{answer, execute::Engine};
 
-/// How long before a minute a call that ended in it may have begun.
-const CALL_US_MAX: i64 = 10 * MINUTE_US;
+/// How long before a minute most calls that ended in it began: all files of that stretch are read.
+const CALL_US: i64 = 10 * MINUTE_US;
+/// How long before it any of them may have begun. Of the files before, those that hold so long a call are read; their bounds say
+/// which.
+const LONG_CALL_US_MAX: i64 = 24 * 60 * MINUTE_US;
 
 /// All the minute that begins at `from_us` held.
 ///
@@ -68,30 +71,35 @@ fn calls_sql(from_us: i64) -> String {
             let _ = write!(sql, ", count(CASE WHEN {column} <= {bound:?} THEN 1 END) AS {column}_{index}");
         }
     }
-    let (oldest, until_us) = (from_us - CALL_US_MAX, from_us + MINUTE_US);
+    let until_us = from_us + MINUTE_US;
     let _ = write!(
         sql,
         " FROM (SELECT *, CAST(time AS BIGINT) + CAST(coalesce(e2e_s, 0.0) * 1000000.0 AS BIGINT) AS ended FROM requests \
-         WHERE time >= {} AND time < {}) AS calls WHERE ended >= {from_us} AND ended < {until_us} \
-         GROUP BY region, model, measured_at",
-        instant(oldest),
-        instant(until_us)
+         WHERE {}) AS calls WHERE ended >= {from_us} AND ended < {until_us} GROUP BY region, model, measured_at",
+        began(from_us, until_us)
     );
     sql
+}
+
+/// The condition on calls that may have ended between the two instants.
+fn began(from_us: i64, until_us: i64) -> String {
+    let (oldest, first) = (instant(from_us - LONG_CALL_US_MAX), instant(from_us - CALL_US));
+    let long_s = CALL_US / 1_000_000;
+    format!("time < {} AND (time >= {first} OR (e2e_s > {long_s}.0 AND time >= {oldest}))", instant(until_us))
 }
 
 /// Tokens by when they left. An engine that sends no token spans is counted by its calls, when they end.
 fn tokens_sql(minute_us: i64) -> String {
     let (from_us, until_us) = (minute_us - LATE_MINUTES * MINUTE_US, minute_us + MINUTE_US);
     let (from, until) = (instant(from_us), instant(until_us));
-    let oldest = instant(from_us - CALL_US_MAX);
+    let (oldest, began) = (instant(from_us - LONG_CALL_US_MAX), began(from_us, until_us));
     let ended = "CAST(time AS BIGINT) + CAST(coalesce(e2e_s, 0.0) * 1000000.0 AS BIGINT)";
     format!(
         "SELECT region, model, at / {MINUTE_US} AS minute, sum(tokens) AS tokens FROM (\
            SELECT region, model, CAST(time AS BIGINT) AS at, \"count\" AS tokens FROM tokens WHERE time >= {from} AND time < {until} \
            UNION ALL \
            SELECT region, model, {ended}, output_tokens FROM requests AS r \
-           WHERE measured_at = 'server' AND time >= {oldest} AND time < {until} \
+           WHERE measured_at = 'server' AND {began} \
              AND {ended} >= {from_us} AND {ended} < {until_us} \
              AND NOT EXISTS (SELECT 1 FROM tokens AS t WHERE t.time >= {oldest} AND t.time < {until} \
                AND t.trace_id = r.trace_id AND t.request_span_id = r.span_id)) AS made \

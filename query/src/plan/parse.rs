@@ -22,6 +22,9 @@ const NESTING_MAX: usize = 64;
 /// Most links of a statement's chains: `1 + 1 + …` nests no brackets, yet becomes a tree as deep as it is long.
 const LINKS_MAX: usize = 1_000;
 
+/// Most function calls of a statement: the results of all of them may be held at once.
+const CALLS_MAX: usize = 2_000;
+
 /// Parses exactly one statement.
 ///
 /// # Errors
@@ -32,8 +35,11 @@ pub(crate) fn statement(sql: &str) -> Result<Statement> {
     if tokens.iter().filter(|token| is_link(&token.token)).count() > LINKS_MAX {
         return plan_err!("the statement has more than {LINKS_MAX} operators; IN (…) lists many values without one");
     }
-    let mut parser =
-        Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(pin_versions(tokens)?);
+    let tokens = pin_versions(tokens)?;
+    if tokens.windows(2).filter(|pair| is_call(&pair[0].token, &pair[1].token)).count() > CALLS_MAX {
+        return plan_err!("the statement has more than {CALLS_MAX} function calls");
+    }
+    let mut parser = Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
     let mut statements = parser.parse_statements().map_err(syntax)?;
     match (statements.pop(), statements.is_empty()) {
         (Some(only), true) => Ok(Statement::Statement(Box::new(only))),
@@ -63,11 +69,17 @@ fn is_link(token: &Token) -> bool {
                 | Keyword::BETWEEN
                 | Keyword::AT
                 | Keyword::COLLATE
+                | Keyword::CASE
         ),
         Token::Whitespace(_) | Token::Number(..) | Token::SingleQuotedString(_) | Token::Comma | Token::Period => false,
         Token::LParen | Token::RParen | Token::RBracket | Token::SemiColon | Token::Placeholder(_) => false,
         _ => true,
     }
+}
+
+/// A name with a parenthesis right behind it.
+fn is_call(name: &Token, next: &Token) -> bool {
+    matches!((name, next), (Token::Word(_), Token::LParen))
 }
 
 /// A table name and the version it is pinned to: `tokens@7`.
@@ -83,7 +95,7 @@ fn pin_versions(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
         tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();
     let mut at = 1;
     while at + 3 < tokens.len() {
-        let Some(version) = version_at(&tokens[at..]) else {
+        let Some(version) = version_at(&tokens[at..])? else {
             at += 1;
             continue;
         };
@@ -101,13 +113,24 @@ fn pin_versions(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
 }
 
 /// The number in `VERSION AS OF <number>`, if that is how the tokens begin.
-fn version_at(tokens: &[TokenWithSpan]) -> Option<u64> {
-    let [version, r#as, of, number, ..] = tokens else { return None };
-    let is_phrase = is_word(&version.token, "VERSION") && is_word(&r#as.token, "AS") && is_word(&of.token, "OF");
-    match &number.token {
-        Token::Number(digits, _) if is_phrase => digits.parse().ok(),
-        _ => None,
+fn version_at(tokens: &[TokenWithSpan]) -> Result<Option<i64>> {
+    let [version, r#as, of, number, rest @ ..] = tokens else { return Ok(None) };
+    if !(is_word(&version.token, "VERSION") && is_word(&r#as.token, "AS") && is_word(&of.token, "OF")) {
+        return Ok(None);
     }
+    let given = match &number.token {
+        Token::Number(digits, _) => match digits.parse::<i64>() {
+            Ok(version) => return Ok(Some(version)),
+            Err(_) => digits.clone(),
+        },
+        Token::Minus => format!("-{}", rest.first().map(|next| next.token.to_string()).unwrap_or_default()),
+        Token::SingleQuotedString(_) | Token::Placeholder(_) => number.token.to_string(),
+        // a column of that name may be called `of`
+        _ => return Ok(None),
+    };
+    plan_err!(
+        "VERSION AS OF takes a whole number from 0 on, not {given}; system.freshness lists the newest of each table"
+    )
 }
 
 fn is_word(token: &Token, text: &str) -> bool {
@@ -159,6 +182,23 @@ mod tests {
         for sql in ["SELECT 'a VERSION AS OF 7'", "SELECT version AS of FROM t", "SELECT version FROM t"] {
             assert_eq!(pinned(sql), sql);
         }
+    }
+
+    #[test]
+    fn a_version_that_cannot_be_is_named() {
+        for version in ["-3", "1.5", "'7'", "$v", "99999999999999999999"] {
+            let error = statement(&format!("SELECT * FROM tokens VERSION AS OF {version}")).expect_err(version);
+            let text = error.to_string();
+            assert!(text.contains(&format!("from 0 on, not {version}")), "{text}");
+        }
+    }
+
+    #[test]
+    fn calls_are_counted() {
+        let calls = |count| format!("SELECT concat({})", vec!["abs (1)"; count].join(", "));
+        assert!(statement(&calls(1_000)).is_ok());
+        let error = statement(&calls(2_000)).expect_err("too many");
+        assert!(error.to_string().contains("2000 function calls"), "{error}");
     }
 
     #[test]

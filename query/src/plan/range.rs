@@ -48,6 +48,17 @@ impl TimeRange {
         from.into_iter().chain(to).reduce(Expr::and)
     }
 
+    /// The condition that an interval has something of the stretch in it. One without an end has no other instant than its start.
+    pub(super) fn overlap(self, start: &Column, end: &Column) -> Option<Expr> {
+        let ends = |from_us| {
+            let from = TimeRange { from_us: Some(from_us), to_us: None };
+            let starts = Expr::Column(end.clone()).is_null().and(from.condition(start)?);
+            Some(from.condition(end)?.or(starts))
+        };
+        let starts = TimeRange { from_us: None, ..self }.condition(start);
+        self.from_us.and_then(ends).into_iter().chain(starts).reduce(Expr::and)
+    }
+
     fn narrow(&mut self, filter: &Expr) {
         match filter {
             Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {

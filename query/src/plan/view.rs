@@ -22,6 +22,9 @@ use telemetry::table::Role;
 use super::range::TimeRange;
 use crate::{scan::LakeTable, views::View};
 
+/// End of the interval that a row of `nodes` is; `time` is its start.
+const LAST_SEEN: &str = "last_seen";
+
 /// One of our views in one query.
 pub(crate) struct ViewTable {
     view: &'static View,
@@ -131,12 +134,16 @@ fn narrow_tables(plan: LogicalPlan, ranges: Ranges, filters: &[Expr]) -> Result<
 
 fn condition(scan: &TableScan, ranges: Ranges, filters: &[Expr]) -> Result<Option<Expr>> {
     let Some(range) = ranges.of(scan) else { return Ok(None) };
-    let time = Column::new(Some(scan.table_name.clone()), "time");
+    let column = |name: &str| Column::new(Some(scan.table_name.clone()), name);
+    // The row of an interval lies where the interval began, which may be long before.
+    let is_interval = scan.projected_schema.has_column_with_unqualified_name(LAST_SEEN);
+    let time =
+        if is_interval { range.overlap(&column("time"), &column(LAST_SEEN)) } else { range.condition(&column("time")) };
     let has_all = |filter: &&Expr| {
         filter.column_refs().iter().all(|column| scan.projected_schema.has_column_with_unqualified_name(&column.name))
     };
     let keys = filters.iter().filter(has_all).map(|filter| requalified(filter.clone(), scan.table_name.clone()));
-    let conditions = range.condition(&time).map(Ok).into_iter().chain(keys).collect::<Result<Vec<_>>>()?;
+    let conditions = time.map(Ok).into_iter().chain(keys).collect::<Result<Vec<_>>>()?;
     Ok(conjunction(conditions))
 }
 

@@ -157,6 +157,46 @@ async fn a_spot_host_is_not_priced_as_on_demand() {
     assert_eq!(rows, [[json!("spot"), json!(null), json!("no price")]]);
 }
 
+/// A node whose interval began long before the stretch asked for is still the node; one that ended before it is not.
+#[tokio::test]
+async fn a_node_is_found_by_any_part_of_its_interval() {
+    for (from, to, option) in [
+        (NOON - 500 * MINUTE, NOON + MINUTE, "spot"),
+        (NOON - 500 * MINUTE, NOON + 500 * MINUTE, "spot"),
+        (NOON - 500 * MINUTE, NOON - 400 * MINUTE, "on_demand"),
+        (NOON + 400 * MINUTE, NOON + 500 * MINUTE, "on_demand"),
+    ] {
+        let world = fleet().await;
+        let node = json!({"time": from, "host_id": "i-1", "capacity_type": "spot", "first_seen": from, "last_seen": to, "chips": 12});
+        world.write(&NODES, &[node]).await;
+        let sql = format!("SELECT DISTINCT \"option\" FROM node_cost WHERE {RANGE} AND host_id = 'i-1'");
+        assert_eq!(world.rows(&sql).await, [[json!(option)]], "{from} to {to}");
+    }
+}
+
+/// What engines hold of a node is the sum over its replicas, and unknown where one does not say.
+#[tokio::test]
+async fn replicas_of_a_host_hold_its_chips_together() {
+    let world = World::new().await;
+    let mut samples = Vec::new();
+    for (host, replica, chips) in
+        [("i-1", 0, json!(3)), ("i-1", 1, json!(6)), ("i-2", 0, json!(3)), ("i-2", 1, json!(null))]
+    {
+        for (at, busy_us) in [(NOON, 0), (NOON + MINUTE, 30_000_000)] {
+            let mut sample = engine(at, host, "inf2.48xlarge", busy_us, 0);
+            sample["instance"] = json!(format!("{host}/{replica}"));
+            sample["chips"] = chips.clone();
+            samples.push(sample);
+        }
+    }
+    world.write(&DEVICES, &samples).await;
+    let node = |host: &str| json!({"time": NOON - MINUTE, "host_id": host, "first_seen": NOON - MINUTE, "last_seen": NOON + MINUTE, "chips": 12});
+    world.write(&NODES, &[node("i-1"), node("i-2")]).await;
+    let rows = world.rows("SELECT host_id, allocated FROM utilization ORDER BY instance").await;
+    let expected = [("i-1", json!(0.75)), ("i-1", json!(0.75)), ("i-2", json!(null)), ("i-2", json!(null))];
+    assert_eq!(rows, expected.map(|(host, share)| [json!(host), share]));
+}
+
 /// Dollars per million tokens: all cost, and the part that requests used.
 #[tokio::test]
 async fn a_ratio_names_its_basis() {
@@ -238,6 +278,26 @@ async fn unknown_device_time_is_an_unknown_cost() {
         .rows(&format!("SELECT device_us, cost_usd FROM request_cost WHERE {RANGE} AND trace_id = 'silent'"))
         .await;
     assert_eq!(rows, [[Value::Null, Value::Null]]);
+}
+
+/// A call is counted in the minute in which it ended, however long ago it began.
+#[tokio::test]
+async fn fleet_series_count_calls_of_every_length() {
+    let world = World::new().await;
+    for (span, seconds) in [("1", 5.0), ("2", 700.0), ("3", 80_000.0)] {
+        let call = json!({
+            "time": NOON + 30_000_000 - (seconds * 1e6) as i64, "region": "eu-west-1", "model": "m", "measured_at": "server",
+            "trace_id": span, "span_id": span, "ttft_s": 1.0, "tpot_s": 0.1, "e2e_s": seconds, "output_tokens": 7,
+        });
+        world.write(&REQUESTS, &[call]).await;
+    }
+    world.query.fleet.add(NOON / MINUTE).await.expect("counted");
+    let page = world.query.fleet.page(crate::fleet::Exemplars::Left).await;
+    let place = r#"region="eu-west-1",model="m",measured_at="server""#;
+    for line in ["ttft_seconds_count", "time_per_output_token_seconds_count", "requests_total"] {
+        assert!(page.contains(&format!("tokenwatt_{line}{{{place}}} 3\n")), "{line} in {page}");
+    }
+    assert!(page.contains(&format!("tokenwatt_output_tokens_total{{{place}}} 21\n")), "{page}");
 }
 
 /// The fleet's series count a closed minute once, and a host without a price adds nothing to dollars.
