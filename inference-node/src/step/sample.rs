@@ -3,7 +3,9 @@
 //! A sample falls on the end of a step, or on an instant at which the engine is idle. Then every
 //! token's device time lies between two samples, and so does every idle gap. The last one before
 //! a minute's end closes that minute. Steps that leave device time on a sequence which has no
-//! token yet (a prompt in chunks) are passed over for a while, since that time rides on a later token.
+//! token yet (a prompt in chunks) are passed over, since that time rides on a later token: the last
+//! step before them closes the window instead, and the next one opens there. Only where there was none
+//! for half a minute is device time parted from its token.
 
 use telemetry::step::PowerCurve;
 
@@ -11,8 +13,10 @@ use crate::schedule::Load;
 
 /// Time between regular samples. Minutes are whole multiples of it.
 const EVERY_NS: i64 = 5_000_000_000;
-/// How long a sample may wait for a step without carried device time.
+/// How long a sample may wait for a step without carried device time, before the last such step stands in for it.
 const PATIENCE_NS: i64 = 2_500_000_000;
+/// Longest window. Readers take two samples more than two minutes apart for two engines.
+const WINDOW_NS_MAX: i64 = 30_000_000_000;
 const MINUTE_NS: i64 = 60_000_000_000;
 
 /// The engine at one instant. Counters run since the start.
@@ -63,14 +67,26 @@ impl Sampler {
         if minute_over && self.clean.time_ns > self.taken.time_ns {
             taken.push(self.take(self.clean));
         }
-        if now.time_ns >= self.due_ns && (!carried || now.time_ns >= self.due_ns + PATIENCE_NS) {
-            taken.push(self.take(now));
+        if let Some(sample) = self.regular(now, carried) {
+            taken.push(self.take(sample));
             self.due_ns = grid_after(now.time_ns);
         }
         if !carried {
             self.clean = now;
         }
         taken
+    }
+
+    /// The sample that is due now, if one is.
+    fn regular(&self, now: Sample, carried: bool) -> Option<Sample> {
+        if now.time_ns < self.due_ns {
+            return None;
+        }
+        if !carried || now.time_ns >= self.taken.time_ns + WINDOW_NS_MAX {
+            return Some(now);
+        }
+        let is_late = now.time_ns >= self.due_ns + PATIENCE_NS;
+        (is_late && self.clean.time_ns > self.taken.time_ns).then_some(self.clean)
     }
 
     /// Takes a last sample.
@@ -156,14 +172,26 @@ mod tests {
         }
     }
 
-    /// A step end with carried device time is passed over, but not for ever.
+    /// A step end with carried device time is passed over: the last one without closes the window, and where there is none the
+    /// window waits, but not for ever.
     #[test]
-    fn carried_time_delays_a_sample() {
+    fn carried_time_stays_in_the_window_of_its_token() {
         let mut sampler = Sampler::new(at(50.0));
         assert!(sampler.look(at(55.1), true).is_empty());
         assert_eq!(times(&sampler.look(at(55.4), false)), [55.4]);
-        assert!(sampler.look(at(60.1), true).is_empty());
-        assert_eq!(times(&sampler.look(at(63.0), true)), [63.0]);
+        assert!(sampler.look(at(59.0), false).is_empty());
+        assert!(sampler.look(at(59.9), true).is_empty());
+        // A prompt that takes seven seconds: the minute is closed before it, and its device time lies behind that.
+        assert_eq!(times(&sampler.look(at(60.1), true)), [59.0]);
+        for seconds in [62.6, 64.0, 66.9] {
+            assert!(sampler.look(at(seconds), true).is_empty(), "{seconds}");
+        }
+        assert_eq!(times(&sampler.look(at(67.0), false)), [67.0]);
+        assert!(sampler.look(at(69.0), false).is_empty());
+        assert!(sampler.look(at(70.2), true).is_empty());
+        assert_eq!(times(&sampler.look(at(72.6), true)), [69.0]);
+        assert!(sampler.look(at(98.9), true).is_empty());
+        assert_eq!(times(&sampler.look(at(99.1), true)), [99.1]);
     }
 
     /// Watts are the energy between samples over their time; utilization is executed time over it.
