@@ -73,6 +73,20 @@ pub(crate) fn choices(span: (i64, i64)) -> String {
     )
 }
 
+/// Where a call may be measured, nearest to the engine first.
+pub(crate) const PLACES: [&str; 3] = ["server", "gateway", "client"];
+
+/// TTFT as each place measured it: `ttft_p50_server`, `ttft_p99_server`, `ttft_calls_server` and so on. Two places are two
+/// series, also where one saw calls that the other did not.
+fn first_tokens() -> String {
+    let of = |place: &str| {
+        let column = format!("CASE WHEN measured_at = '{place}' THEN ttft_s END");
+        let (median, slow) = (percentile(0.5, &column), percentile(0.99, &column));
+        format!("{median} AS ttft_p50_{place},\n  {slow} AS ttft_p99_{place},\n  count({column}) AS ttft_calls_{place}")
+    };
+    PLACES.map(of).join(",\n  ")
+}
+
 /// Latency and rates, one row per region and one (`total` = 1) for all of them together:
 /// a percentile of all regions cannot be made from percentiles of each.
 pub(crate) fn traffic(scope: &Scope, span: (i64, i64)) -> String {
@@ -80,9 +94,8 @@ pub(crate) fn traffic(scope: &Scope, span: (i64, i64)) -> String {
     // A lake that is younger than the range is not diluted by the time before its first row.
     let seconds = format!("greatest(({} - CAST(min(time) AS BIGINT)) / 1000000.0, 1.0)", span.1);
     format!(
-        "SELECT region, grouping(region) AS total,\n  {} AS ttft_p50,\n  {} AS ttft_p99,\n  sum(output_tokens) / {seconds} AS output_tokens_per_s,\n  count(*) / {seconds} AS requests_per_s,\n  sum(CASE WHEN status = 'error' THEN 1.0 ELSE 0.0 END) / count(*) AS error_ratio\nFROM calls\n{}\nGROUP BY GROUPING SETS ((), (region))\nORDER BY total DESC, region",
-        percentile(0.5, "ttft_s"),
-        percentile(0.99, "ttft_s"),
+        "SELECT region, grouping(region) AS total,\n  {},\n  sum(output_tokens) / {seconds} AS output_tokens_per_s,\n  count(*) / {seconds} AS requests_per_s,\n  sum(CASE WHEN status = 'error' THEN 1.0 ELSE 0.0 END) / count(*) AS error_ratio\nFROM calls\n{}\nGROUP BY GROUPING SETS ((), (region))\nORDER BY total DESC, region",
+        first_tokens(),
         filter.clause(),
     )
 }
@@ -90,9 +103,8 @@ pub(crate) fn traffic(scope: &Scope, span: (i64, i64)) -> String {
 /// The same over time, one row per bucket and region.
 pub(crate) fn traffic_over_time(scope: &Scope, span: (i64, i64), step_s: i64) -> String {
     format!(
-        "SELECT date_bin(INTERVAL '{step_s} seconds', time) AS bucket, region,\n  {} AS ttft_p50,\n  {} AS ttft_p99,\n  sum(output_tokens) / {step_s}.0 AS output_tokens_per_s,\n  count(*) / {step_s}.0 AS requests_per_s\nFROM calls\n{}\nGROUP BY bucket, region\nORDER BY bucket, region",
-        percentile(0.5, "ttft_s"),
-        percentile(0.99, "ttft_s"),
+        "SELECT date_bin(INTERVAL '{step_s} seconds', time) AS bucket, region,\n  {},\n  sum(output_tokens) / {step_s}.0 AS output_tokens_per_s,\n  count(*) / {step_s}.0 AS requests_per_s\nFROM calls\n{}\nGROUP BY bucket, region\nORDER BY bucket, region",
+        first_tokens(),
         Where::scope(scope, span).clause(),
     )
 }

@@ -69,7 +69,7 @@ fn body(app: &App, visit: &Visit, scope: &Scope, span: (i64, i64), asks: &Asks) 
         return view! { <div id="overview" data-refresh="">{empty(app, scope, &asks.choices, "requests")}</div> }
             .into_any();
     }
-    let chart = |column: &'static str, title: &'static str, unit: Unit, limit: Option<f64>| {
+    let chart = |column: &str, title: &'static str, unit: Unit, limit: Option<f64>| {
         answered(visit, &asks.course, |answer| {
             let (at_us, series) = series_by_region(answer, column);
             line_chart(&LineChart {
@@ -85,12 +85,14 @@ fn body(app: &App, visit: &Visit, scope: &Scope, span: (i64, i64), asks: &Asks) 
         })
     };
     let note = format!("{} s buckets", step(span));
+    let ttft = asks.first_token();
+    let ttft_note = format!("{note}, {}", ttft.note());
     let hosts = answered(visit, &asks.economy.hosts, hosts::view);
     view! {
         <section id="tiles" class="tiles" data-refresh="" aria-label="Fleet">{tiles(asks)}</section>
         {panel("regions", "Regions", economy::note(scope), &asks.all(), grid::view(visit, scope, asks))}
         <div class="pair">
-            {panel("ttft", "TTFT p99 by region", &note, &[&asks.course], chart("ttft_p99", "TTFT p99 by region", Unit::Seconds, Some(TTFT_LIMIT_S)))}
+            {panel("ttft", "TTFT p99 by region", &ttft_note, &[&asks.course], chart(&ttft.column("p99"), "TTFT p99 by region", Unit::Seconds, Some(TTFT_LIMIT_S)))}
             {panel("rate", "Output tokens/s by region", &note, &[&asks.course], chart("output_tokens_per_s", "Output tokens per second by region", Unit::TokensPerSecond, None))}
         </div>
         {panel("hosts", "Hosts", "what each kind of host costs, and on what that rests", &[&asks.economy.hosts], hosts)}
@@ -116,6 +118,16 @@ impl Asks {
         self.traffic.outcome.as_ref().ok()?.rows().find(|row| row.number("total") == Some(1.0))
     }
 
+    /// Where the page's TTFT was measured: one place for all of it, the nearest to the engine that measured any call.
+    fn first_token(&self) -> FirstToken {
+        let fleet = self.fleet();
+        let calls =
+            |place: &str| fleet.as_ref().and_then(|row| row.number(&format!("ttft_calls_{place}"))).unwrap_or(0.0);
+        let place = sql::PLACES.into_iter().find(|place| calls(place) > 0.0);
+        let elsewhere = sql::PLACES.into_iter().filter(|other| Some(*other) != place).map(calls).sum();
+        FirstToken { place, elsewhere }
+    }
+
     /// A number per bucket, all regions together; only for what may be added up.
     fn sum_over_time(&self, column: &str) -> Vec<Option<f64>> {
         let Ok(answer) = &self.course.outcome else { return Vec::new() };
@@ -135,7 +147,37 @@ impl Asks {
     }
 }
 
+/// Whose TTFT the page shows.
+struct FirstToken {
+    /// `None` while no call has one.
+    place: Option<&'static str>,
+    /// Calls that only other places measured, which are in no figure.
+    elsewhere: f64,
+}
+
+impl FirstToken {
+    /// The column of a percentile, `p50` or `p99`.
+    fn column(&self, percentile: &str) -> String {
+        format!("ttft_{percentile}_{}", self.place.unwrap_or(sql::PLACES[0]))
+    }
+
+    fn note(&self) -> String {
+        let place = match self.place {
+            None => return "not measured".to_owned(),
+            Some("server") => "measured at the engine".to_owned(),
+            Some(place) => format!("measured at the {place}"),
+        };
+        if self.elsewhere > 0.0 {
+            format!("{place}; {} calls that only others measured are left out", self.elsewhere)
+        } else {
+            place
+        }
+    }
+}
+
 fn tiles(asks: &Asks) -> AnyView {
+    let ttft = asks.first_token();
+    let (median, slow) = (ttft.column("p50"), ttft.column("p99"));
     let fleet = asks.fleet();
     let number = |column: &str| fleet.as_ref().and_then(|row| row.number(column));
     let failed = asks.traffic.outcome.is_err();
@@ -144,8 +186,8 @@ fn tiles(asks: &Asks) -> AnyView {
         Tile { label, value: number(column), unit, note, flag: None, course, sql, failed }.view()
     };
     view! {
-        {traffic("TTFT p50", "ttft_p50", Unit::Seconds, "arrival to first token".to_owned(), asks.worst_over_time("ttft_p50"))}
-        {traffic("TTFT p99", "ttft_p99", Unit::Seconds, "line: the slowest region".to_owned(), asks.worst_over_time("ttft_p99"))}
+        {traffic("TTFT p50", &median, Unit::Seconds, format!("arrival to first token, {}", ttft.note()), asks.worst_over_time(&median))}
+        {traffic("TTFT p99", &slow, Unit::Seconds, format!("line: the slowest region, {}", ttft.note()), asks.worst_over_time(&slow))}
         {traffic("Output tokens", "output_tokens_per_s", Unit::TokensPerSecond, "mean since the range's first request".to_owned(), asks.sum_over_time("output_tokens_per_s"))}
         {traffic("Requests", "requests_per_s", Unit::RequestsPerSecond, format!("{} failed", format::text(number("error_ratio"), Unit::Ratio)), asks.sum_over_time("requests_per_s"))}
         {asks.economy.tiles()}

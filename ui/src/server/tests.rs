@@ -97,6 +97,21 @@ async fn the_overview_shows_every_number_with_its_statement() {
     assert!(!paused.contains("http-equiv=\"refresh\""));
 }
 
+/// TTFT is that of one place, which is named, and who else measured is left out and counted.
+#[tokio::test]
+async fn the_overview_never_mixes_where_ttft_was_measured() {
+    let (_, html) = get_page(Fleet::Busy, "/").await;
+    assert!(html.contains("measured at the engine; 40 calls that only others measured are left out"), "{html}");
+    for seconds in [77.0, 88.0] {
+        let figure = viz::format::text(Some(seconds), viz::format::Unit::Seconds);
+        assert!(!html.contains(&figure), "the gateway's {figure}");
+    }
+    let statement = crate::sql::traffic(&crate::urlstate::Scope::default(), (0, 1_000_000));
+    for place in crate::sql::PLACES {
+        assert!(statement.contains(&format!("WHEN measured_at = '{place}' THEN ttft_s END")), "{statement}");
+    }
+}
+
 #[tokio::test]
 async fn one_failing_panel_leaves_the_others() {
     let (_, html) = get_page(Fleet::CostDown, "/").await;
@@ -173,16 +188,4 @@ async fn the_theme_is_kept_and_only_local_pages_are_gone_back_to() {
     let dark = Request::get("/").header(header::COOKIE, "a=b; tokenwatt_theme=dark").body(Body::empty()).unwrap();
     let bytes = send(Fleet::Busy, dark).await.into_body().collect().await.unwrap().to_bytes();
     assert!(String::from_utf8_lossy(&bytes).contains("data-theme=\"dark\""));
-}
-
-/// Shows the pages to a person: `cargo test -p ui preview -- --ignored`, then open the printed address.
-#[tokio::test]
-#[ignore = "serves until it is stopped"]
-async fn preview() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    println!("http://{}/", listener.local_addr().unwrap());
-    let bundle = std::env::var_os("TOKENWATT_BUNDLE").map(PathBuf::from);
-    let options =
-        Options { bundle, otlp_http: Some("127.0.0.1:4318".into()), clock: Arc::new(Noon), ..Options::default() };
-    axum::serve(listener, router(Arc::new(Fleet::Busy), options)).await.unwrap();
 }

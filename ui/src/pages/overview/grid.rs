@@ -52,6 +52,7 @@ fn line(scope: &Scope, asks: &Asks, region: Option<String>) -> AnyView {
     let row: Option<Row<'_>> = traffic.and_then(|answer| {
         answer.rows().find(|row| row.number("total") == Some(0.0) && row.text("region") == region.as_deref())
     });
+    let ttft = asks.first_token();
     let figure = |column: &str, unit| number(row.as_ref().and_then(|row| row.number(column)), unit);
     let figures = region.as_deref().map(|region| asks.economy.of(Some(region))).unwrap_or_default();
     let no_price = region.as_deref().and_then(|region| figures.no_price(region));
@@ -66,8 +67,8 @@ fn line(scope: &Scope, asks: &Asks, region: Option<String>) -> AnyView {
     view! {
         <tr>
             <th scope="row">{name}</th>
-            {figure("ttft_p50", Unit::Seconds)}
-            {slow_first_token(row.as_ref().and_then(|row| row.number("ttft_p99")))}
+            {figure(&ttft.column("p50"), Unit::Seconds)}
+            {slow_first_token(row.as_ref().and_then(|row| row.number(&ttft.column("p99"))))}
             {figure("output_tokens_per_s", Unit::TokensPerSecond)}
             {figure("requests_per_s", Unit::RequestsPerSecond)}
             {figure("error_ratio", Unit::Ratio)}
