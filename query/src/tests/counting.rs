@@ -88,7 +88,10 @@ async fn a_trace_of_fifty_thousand_calls() {
     };
     let rows: Vec<_> =
         (0..50_000).flat_map(|index| [call(index, "gateway", 0), call(index, "server", 1_000)]).collect();
-    world.write(&REQUESTS, &rows).await;
+    // The test's reader makes a batch of no more rows than that.
+    for chunk in rows.chunks(1_000) {
+        world.write(&REQUESTS, chunk).await;
+    }
     for (name, sql) in [
         ("calls", "SELECT count(*) FROM calls".to_owned()),
         ("defined", DEFINITION.replace("SELECT r.span_id", "SELECT count(*)").replace("ORDER BY r.span_id", "")),
