@@ -35,6 +35,13 @@ pub struct Config {
     /// more or less by chance. Default 10m.
     #[serde(with = "service::config::duration")]
     pub connection_age: Duration,
+    /// Disk that the journal may take while the lake does not answer; beyond it senders are asked to wait. Default 16GiB:
+    /// hours of a busy fleet's compressed telemetry.
+    #[serde(with = "service::config::bytes")]
+    pub journal_bytes: u64,
+    /// Disk that the journal leaves free for others; with less than that senders are asked to wait. Default 256MiB.
+    #[serde(with = "service::config::bytes")]
+    pub disk_free: u64,
     /// Age at which requests, tokens and devices become a file. Default 1s; 2s or more in a fleet makes fewer commits.
     #[serde(with = "service::config::duration")]
     pub flush_after: Duration,
@@ -90,6 +97,8 @@ impl Default for Config {
             body_max: 64 << 20,
             memory: 256 << 20,
             connection_age: Duration::from_secs(600),
+            journal_bytes: 16 << 30,
+            disk_free: 256 << 20,
             flush_after: Duration::from_secs(1),
             bulk_flush_after: Duration::from_secs(10),
             flush_bytes: 32 << 20,
@@ -155,6 +164,9 @@ impl Config {
         range::size("collector.flush_bytes", self.flush_bytes, 1 << 20..=FLUSH_BYTES_MAX, faults);
         if self.memory < 2 * self.body_max {
             faults.push("`collector.memory` must be at least twice `collector.body_max`".to_owned());
+        }
+        if self.journal_bytes < 2 * self.body_max {
+            faults.push("`collector.journal_bytes` must be at least twice `collector.body_max`".to_owned());
         }
         for (key, value) in [
             ("flush_after", self.flush_after),

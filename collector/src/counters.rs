@@ -39,6 +39,10 @@ pub struct Counters {
     pub dropped_frames: Counter,
     /// Journal on disk, bytes.
     pub journal_bytes: Gauge,
+    /// Bytes that the journal may take.
+    pub journal_bytes_max: Gauge,
+    /// Frames in the journal that are not in the buffers yet.
+    pub journal_behind: Gauge,
     /// Age of the oldest acknowledged and not yet committed body, seconds.
     pub oldest_unflushed_s: Gauge,
     /// Memory taken by bodies, bytes.
@@ -94,6 +98,8 @@ impl Counters {
             flush_retries: counter("flush_retries_total", "Uploads and commits that failed and were tried again."),
             dropped_frames: counter("dropped_frames_total", "Journal frames that could not be turned into rows."),
             journal_bytes: gauge("journal_bytes", "Journal on disk."),
+            journal_bytes_max: gauge("journal_max_bytes", "Journal on disk at which senders are asked to wait."),
+            journal_behind: gauge("journal_behind_frames", "Bodies on disk that wait to be turned into rows."),
             oldest_unflushed_s: gauge(
                 "oldest_unflushed_seconds",
                 "Age of the oldest body acknowledged but not committed.",

@@ -1,24 +1,26 @@
-//! From durable frames to closed buffers to files: the task that gathers, and a lane per table that writes and commits.
+//! From durable frames to closed buffers: the task that gathers. A lane per table writes and commits what it closes.
 //!
 //! ```text
-//! journal ─► gather ─┬─► lane requests ─► files ─► commit ─► cut the journal
-//!                    ├─► lane tokens   …
+//! feed ─► gather ─┬─► lane requests ─► files ─► commit ─► cut the journal
+//!                 ├─► lane tokens   …
 //! ```
-//! A lane keeps the order of its table's entries. When the lake does not answer a lane waits and tries again, its queue fills,
-//! gathering stops, and senders are asked to wait: memory stays bounded and nothing acknowledged is lost.
+//! A lane keeps the order of its table's entries. When the lake does not answer a lane waits and tries again, its queue fills
+//! and gathering stops: memory stays bounded, and what comes in meanwhile stays in the journal.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use service::channel::{Receiver, Sender};
+use service::channel::Sender;
 use service::clock::SharedClock;
 use service::error::{Error, Result};
+use service::task::blocking;
 
 use crate::batch::tables::Closed;
 use crate::batch::{Frame, Gather};
+use crate::feed::Feed;
+use crate::land::Halt;
 
-/// Frames taken from the queue in one go.
-const FRAMES_MAX: usize = 64;
 /// How often buffers are looked at for their age.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -28,37 +30,48 @@ pub(crate) type Lanes = BTreeMap<&'static str, Sender<Closed>>;
 /// Gathers frames until no more can come, then closes everything.
 ///
 /// # Errors
-/// `Internal` if gathering panics; `Cancelled` if a lane is gone.
-pub(crate) async fn run(mut frames: Receiver<Frame>, gather: Gather, lanes: Lanes, clock: SharedClock) -> Result<()> {
-    let mut gather = Some(gather);
-    let mut look = tokio::time::interval(LOOK_EVERY);
-    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut taken = Vec::with_capacity(FRAMES_MAX);
+/// A frame that gives no rows, or what ended a lane.
+pub(crate) async fn run(feed: &mut Feed, gather: Gather, lanes: Lanes, clock: SharedClock) -> Result<(), Halt> {
+    let mut gather = gather;
+    let mut look = clock.sleep(LOOK_EVERY);
     loop {
-        // Cancel safe: frames not taken stay in the queue, and a tick that is missed comes again.
+        // Cancel safe: nothing is taken here, and the wait for the next look goes on.
         let open = tokio::select! {
-            count = frames.recv_many(&mut taken, FRAMES_MAX) => count > 0,
-            _ = look.tick() => true,
+            biased;
+            () = &mut look => {
+                look = clock.sleep(LOOK_EVERY);
+                None
+            }
+            open = feed.ready() => Some(open),
         };
-        let batch = std::mem::take(&mut taken);
-        let Some(mut state) = gather.take() else { return Err(Error::internal("gathering lost its state")) };
-        let now = clock.monotonic();
+        let frames = match open {
+            Some(true) => feed.take().await?,
+            _ => Vec::new(),
+        };
+        let (now, all) = (clock.monotonic(), open == Some(false));
         // Rows are built off the I/O threads.
-        let work = move || {
-            batch.into_iter().for_each(|frame| state.take(frame, now));
-            let closed = state.close(now, !open);
-            (state, closed)
-        };
-        let (state, closed) = tokio::task::spawn_blocking(work)
-            .await
-            .map_err(|error| Error::internal("gather rows").with_source(error))?;
-        gather = Some(state);
-        for closed in closed? {
+        let work = move || rows(gather, frames, now, all);
+        let closed;
+        (gather, closed) = blocking("gather rows", work).await??;
+        for closed in closed {
             let lane = lanes.get(closed.table.name).ok_or_else(|| Error::internal("a table without a lane"))?;
             lane.send(closed).await?;
         }
-        if !open {
+        if all {
             return Ok(());
         }
     }
+}
+
+fn rows(mut gather: Gather, frames: Vec<Frame>, now: Duration, all: bool) -> Result<(Gather, Vec<Closed>), Halt> {
+    for frame in frames {
+        let number = frame.number;
+        let poison = |reason: String| Halt::Poison { frame: number, reason };
+        match catch_unwind(AssertUnwindSafe(|| gather.take(frame, now))) {
+            Ok(taken) => taken.map_err(|error| poison(error.to_string()))?,
+            Err(_) => return Err(poison("turning it into rows panicked".to_owned())),
+        }
+    }
+    let closed = gather.close(now, all)?;
+    Ok((gather, closed))
 }

@@ -2,110 +2,193 @@
 //!
 //! ```text
 //! append ─► write ─► fdatasync ─► ack          cut ◄─ rows committed
-//! start:  lock ─► id ─► scan (a torn tail is cut) ─► replay
+//! start:  lock ─► id ─► scan (a torn tail is cut) ─► read what is not committed
 //! ```
 //!
 //! Invariants:
 //! 1. Frames are numbered without gaps in the order of their acks.
-//! 2. A failed append leaves no frame behind: the file is cut back to where it was.
+//! 2. A segment ends where the next one begins: what a failed append left behind is not read, even if it could not be cut.
 //! 3. A segment is removed only when all its rows are committed; its digests stay until no retry can come.
-//! 4. One process writes a journal: it holds the lock of the directory as long as it lives.
+//! 4. One process writes a journal: it holds the lock of the directory as long as it lives. A copy of the directory is known
+//!    for one, and gets an id of its own once what it was copied with is committed.
+
+pub mod disk;
 
 mod digests;
 mod directory;
 mod frame;
+mod room;
 mod segment;
+mod stretch;
 mod writer;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::collections::{BTreeSet, VecDeque};
+use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use service::error::{Error, Kind, Result};
 
-pub use digests::{Digests, Known, REMEMBERED_US};
+pub use digests::{Digests, Known, REMEMBERED};
+pub use disk::{SharedDisk, SystemDisk};
 pub use frame::Stored;
+pub use room::Room;
+pub use stretch::{Cursor, Stretch};
 pub use writer::{Append, run};
 
-use segment::{MAGIC, Reader, Segment};
+use disk::DiskFile;
+use segment::{MAGIC, Segment};
 
 /// Bytes after which a new segment is begun.
 const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
-/// Age after which a segment is closed, so that raw bodies go soon after their rows are committed; microseconds.
-const SEGMENT_US: i64 = 30_000_000;
+/// Segments among which the journal's room is divided at least, so that it is given back in pieces.
+const SEGMENTS_MIN: u64 = 8;
+/// Age after which a segment is closed, so that raw bodies go soon after their rows are committed.
+const SEGMENT_AGE: Duration = Duration::from_secs(30);
+/// Bytes of a segment rewritten at once.
+const REWRITE_BYTES: usize = 1 << 20;
+/// How long a sender is asked to wait when the disk does not take its body.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
 
 /// The journal of one collector.
 pub struct Journal {
+    disk: SharedDisk,
     directory: PathBuf,
     id: String,
+    copied: bool,
     /// Segments with frames, oldest first; frames are appended to the last if `open` is set.
     segments: VecDeque<Segment>,
-    open: Option<File>,
+    open: Option<Open>,
     next: u64,
-    /// Digests of bodies whose segments are gone: newest body and file.
-    faded: Vec<(i64, PathBuf)>,
-    _lock: File,
+    /// Whether a frame was appended since it was opened.
+    running: bool,
+    /// Digests of bodies whose segments are gone, and when they may go too.
+    faded: VecDeque<(Duration, PathBuf)>,
+    aside: BTreeSet<u64>,
+    room: Arc<Room>,
+    _lock: disk::Lock,
 }
 
-/// A frame as it is read back.
-pub type Frame = (u64, Stored);
+/// The segment that is appended to.
+struct Open {
+    file: Box<dyn DiskFile>,
+    since: Duration,
+}
 
 impl Journal {
-    /// Opens the journal in `directory`, making it if need be, and remembers in `digests` what it holds.
+    /// Opens the journal in `directory`, making it if need be, and remembers in `digests` what it holds. `now` is monotonic.
     ///
     /// # Errors
     /// `Conflict` if another process writes it, `Denied` without permission, `Corrupt` if a file is not of this version.
-    pub fn open(directory: &Path, now_us: i64, digests: &Digests) -> Result<Self> {
-        directory::make(directory)?;
-        let lock = directory::lock(directory)?;
-        let id = directory::id(directory)?;
-        let listed = directory::list(directory)?;
+    pub fn open(disk: SharedDisk, directory: &Path, now: Duration, room: Arc<Room>, digests: &Digests) -> Result<Self> {
+        directory::make(&*disk, directory)?;
+        let lock = directory::lock(&*disk, directory)?;
+        let directory::Id { id, copied } = directory::id(&*disk, directory)?;
+        let listed = directory::list(&*disk, directory)?;
         let mut journal = Self {
+            disk,
             directory: directory.to_owned(),
             id,
+            copied,
             segments: VecDeque::new(),
             open: None,
             next: 1,
-            faded: Vec::new(),
+            running: false,
+            faded: VecDeque::new(),
+            aside: listed.aside,
+            room,
             _lock: lock,
         };
-        for path in listed.digests {
-            let read = directory::read_digests(&path).map_err(|error| failed("read", &path, error))?;
-            let newest = read.iter().map(|(_, received)| *received).max().unwrap_or_default();
-            read.iter().for_each(|(digest, received)| digests.stored(*digest, *received));
-            journal.faded.push((newest, path));
+        journal.remember(listed.digests, now, digests)?;
+        let firsts: Vec<u64> = listed.segments.iter().map(|(first, _)| *first).collect();
+        for (place, (first, path)) in listed.segments.into_iter().enumerate() {
+            journal.take_in(first, &path, firsts.get(place + 1).copied(), digests)?;
         }
-        for (first, path) in listed.segments {
-            journal.take_in(first, &path, digests)?;
-        }
-        journal.forget(now_us);
+        journal.room.used(journal.bytes());
+        journal.look();
         Ok(journal)
     }
 
-    fn take_in(&mut self, first: u64, path: &Path, digests: &Digests) -> Result<()> {
-        let (segment, whole) = Segment::scan(path, first).map_err(|error| failed("read", path, error))?;
-        if !whole {
+    /// Reads the digests of bodies whose segments are gone, the newest as far as they fit.
+    fn remember(&mut self, paths: Vec<PathBuf>, now: Duration, digests: &Digests) -> Result<()> {
+        let mut read = Vec::new();
+        let mut count = 0;
+        for path in paths.into_iter().rev() {
+            if count >= digests::BODIES_MAX {
+                let _ = self.disk.remove(&path);
+                continue;
+            }
+            let known = directory::read_digests(&*self.disk, &path).map_err(|error| failed("read", &path, error))?;
+            count += known.len();
+            read.push((known, path));
+        }
+        for (known, path) in read.into_iter().rev() {
+            known.into_iter().for_each(|digest| digests.stored(digest));
+            self.faded.push_back((now + REMEMBERED, path));
+        }
+        Ok(())
+    }
+
+    fn take_in(&mut self, first: u64, path: &Path, until: Option<u64>, digests: &Digests) -> Result<()> {
+        let scanned = Segment::scan(&*self.disk, path, first, until);
+        let (mut segment, size) = scanned.map_err(|error| failed("read", path, error))?;
+        // A later segment was begun after frames that are missing here, and they had been acknowledged.
+        segment.damaged = until.is_some_and(|until| segment.last + 1 < until) && size > segment.bytes;
+        if segment.damaged {
+            tracing::error!(
+                segment = %path.display(), after = segment.last, until,
+                "a journal segment is damaged: frames in it cannot be read; the file is kept"
+            );
+        } else if size > segment.bytes {
             tracing::warn!(segment = %path.display(), kept = segment.bytes, "the torn tail of a journal segment was cut");
-            let file = OpenOptions::new().write(true).open(path).map_err(|error| failed("open", path, error))?;
-            file.set_len(segment.bytes).and_then(|()| file.sync_all()).map_err(|error| failed("cut", path, error))?;
+            self.cut_tail(&segment).map_err(|error| failed("cut", path, error))?;
+        }
+        if until.is_none() && !segment.digests.is_empty() {
+            self.rewrite(&segment).map_err(|error| failed("sync", path, error))?;
         }
         self.next = self.next.max(segment.last + 1);
-        segment.digests.iter().for_each(|(digest, received)| digests.stored(*digest, *received));
-        if segment.digests.is_empty() {
-            fs::remove_file(path).map_err(|error| failed("remove", path, error))?;
+        segment.digests.iter().for_each(|digest| digests.stored(*digest));
+        if segment.digests.is_empty() && !segment.damaged {
+            self.disk.remove(path).map_err(|error| failed("remove", path, error))?;
         } else {
             self.segments.push_back(segment);
         }
         Ok(())
     }
 
+    /// Makes the last segment durable. Its end may have been written and not synced when the process died, and after a failed
+    /// sync the kernel takes lost pages for written ones; a retry must not be told that such a body is safe.
+    fn rewrite(&self, segment: &Segment) -> io::Result<()> {
+        let mut file = self.disk.open(&segment.path)?;
+        let mut chunk = vec![0; REWRITE_BYTES];
+        let mut at = 0;
+        while at < segment.bytes {
+            let count = file.read(at, &mut chunk)?;
+            let Some(read) = chunk.get(..count).filter(|read| !read.is_empty()) else { break };
+            file.write(at, &mut [IoSlice::new(read)])?;
+            at += count as u64;
+        }
+        file.sync()
+    }
+
+    fn cut_tail(&self, segment: &Segment) -> io::Result<()> {
+        let mut file = self.disk.open(&segment.path)?;
+        file.cut(segment.bytes)?;
+        file.sync()
+    }
+
     /// Its id, made once.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Whether its directory is a copy of another: the original may commit the same frames, and others under their numbers.
+    pub fn copied(&self) -> bool {
+        self.copied
     }
 
     /// Bytes on disk.
@@ -118,88 +201,108 @@ impl Journal {
         self.next - 1
     }
 
+    /// Frames that were set aside because they could not be turned into rows.
+    pub fn aside(&self) -> &BTreeSet<u64> {
+        &self.aside
+    }
+
+    /// Whether this process has numbered frames.
+    pub fn running(&self) -> bool {
+        self.running
+    }
+
     /// Numbers new frames after `number`: the tables know frames that the directory has forgotten.
     pub fn skip_to(&mut self, number: u64) {
         self.next = self.next.max(number + 1);
+    }
+
+    /// Looks how much the disk still takes.
+    pub fn look(&self) {
+        // A disk that does not tell is not taken for a full one.
+        self.room.free(self.disk.free(&self.directory).unwrap_or(u64::MAX));
     }
 
     /// Appends bodies, makes them durable and returns the number of the first.
     ///
     /// # Errors
     /// `Unavailable` if the disk does not take them; none of them is then in the journal.
-    pub fn append(&mut self, bodies: &[Stored], now_us: i64) -> Result<u64> {
+    pub fn append(&mut self, bodies: &[Stored], now: Duration) -> Result<u64> {
         let first = self.next;
-        let mut bytes = Vec::with_capacity(bodies.iter().map(|stored| stored.body.len() + frame::HEADER).sum());
-        for (number, stored) in (first..).zip(bodies) {
-            frame::encode(number, stored, &mut bytes);
-        }
-        self.write(&bytes, now_us).map_err(|error| {
+        let headers: Vec<_> = (first..).zip(bodies).map(|(number, stored)| frame::header(number, stored)).collect();
+        let parts = headers.iter().zip(bodies).flat_map(|(header, stored)| [&header[..], &stored.body[..]]);
+        let mut parts: Vec<IoSlice<'_>> = parts.map(IoSlice::new).collect();
+        self.write(&mut parts, now).map_err(|error| {
             Error::new(Kind::Unavailable { retry_after: RETRY_AFTER }, "write the journal")
                 .with_hint("free space on the disk that holds the state directory")
                 .with_source(error)
         })?;
         self.next += bodies.len() as u64;
+        self.running = true;
         if let Some(segment) = self.segments.back_mut() {
             segment.last = self.next - 1;
-            bodies.iter().for_each(|stored| segment.note(stored));
+            segment.digests.extend(bodies.iter().map(|stored| stored.digest));
         }
+        self.room.used(self.bytes());
         Ok(first)
     }
 
-    fn write(&mut self, bytes: &[u8], now_us: i64) -> io::Result<()> {
-        let full = |segment: &Segment| segment.bytes >= SEGMENT_BYTES || now_us - segment.oldest_us >= SEGMENT_US;
-        if self.segments.back().is_none_or(full) {
-            self.open = None;
-        }
-        let file = match &mut self.open {
-            Some(file) => file,
-            None => {
-                let (segment, file) = self.begin(now_us)?;
-                self.segments.push_back(segment);
-                self.open.insert(file)
-            }
+    fn write(&mut self, parts: &mut [IoSlice<'_>], now: Duration) -> io::Result<()> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        let most = SEGMENT_BYTES.min(self.room.bytes_max() / SEGMENTS_MIN);
+        let full = self.segments.back().is_none_or(|segment| segment.bytes >= most);
+        let open = match self.open.take().filter(|open| !full && now.saturating_sub(open.since) < SEGMENT_AGE) {
+            Some(open) => open,
+            None => self.begin(now)?,
         };
+        let open = self.open.insert(open);
         let Some(segment) = self.segments.back_mut() else { return Err(io::ErrorKind::NotFound.into()) };
-        let written = file.seek(SeekFrom::Start(segment.bytes)).and_then(|_| file.write_all(bytes));
-        match written.and_then(|()| file.sync_data()) {
+        match open.file.write(segment.bytes, parts).and_then(|()| open.file.sync()) {
             Ok(()) => {
-                segment.bytes += bytes.len() as u64;
+                segment.bytes += length as u64;
                 Ok(())
             }
             Err(error) => {
-                // After a failed sync the kernel may have dropped pages: this file is not appended to again.
-                let cut = file.set_len(segment.bytes).and_then(|()| file.sync_all());
-                self.open = None;
-                if segment.digests.is_empty() {
-                    let _ = fs::remove_file(&segment.path);
-                    self.segments.pop_back();
-                }
-                if let Err(cut) = cut {
-                    tracing::error!(error = %cut, "a journal segment could not be cut back after a failed write");
-                }
+                self.give_up();
                 Err(error)
             }
         }
     }
 
-    fn begin(&self, now_us: i64) -> io::Result<(Segment, File)> {
+    /// Ends the open segment after a failed write: the kernel may have dropped pages, so it is not appended to again.
+    fn give_up(&mut self) {
+        let (Some(mut open), Some(segment)) = (self.open.take(), self.segments.back()) else { return };
+        let cut = open.file.cut(segment.bytes).and_then(|()| open.file.sync());
+        if let Err(error) = cut {
+            // Nothing is read beyond the sound bytes, and after a restart the next segment says where this one ends.
+            tracing::error!(%error, "a journal segment could not be cut back after a failed write");
+        }
+        if segment.digests.is_empty() {
+            // Frames will be written under the same name, into an emptied file.
+            let _ = self.disk.remove(&segment.path);
+            self.segments.pop_back();
+        }
+    }
+
+    fn begin(&mut self, now: Duration) -> io::Result<Open> {
         let path = self.directory.join(segment::name(self.next));
-        // A name that exists belongs to a begin that failed half way; it holds no frame.
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
-        file.write_all(&MAGIC)?;
-        file.sync_all()?;
-        directory::sync(&self.directory)?;
-        let mut segment = Segment::empty(path, self.next, now_us);
+        // A name that exists belongs to a begin that failed half way; it holds no frame that was acknowledged.
+        let mut file = self.disk.create(&path)?;
+        file.write(0, &mut [IoSlice::new(&MAGIC)])?;
+        file.sync()?;
+        self.disk.sync(&self.directory)?;
+        let mut segment = Segment::empty(path, self.next);
         segment.bytes = MAGIC.len() as u64;
-        Ok((segment, file))
+        self.segments.push_back(segment);
+        Ok(Open { file, since: now })
     }
 
     /// Removes what is committed: segments whose frames are all at most `through`.
     ///
     /// # Errors
     /// `Unavailable` if the disk does not obey; the next cut tries again.
-    pub fn cut(&mut self, through: u64, now_us: i64) -> Result<()> {
-        if self.segments.back().is_some_and(|last| last.last <= through && now_us - last.oldest_us >= SEGMENT_US) {
+    pub fn cut(&mut self, through: u64, now: Duration) -> Result<()> {
+        let ripe = self.open.as_ref().is_some_and(|open| now.saturating_sub(open.since) >= SEGMENT_AGE);
+        if (ripe || self.room.check().is_err()) && self.last() <= through {
             self.open = None;
         }
         while let Some(segment) = self.segments.front() {
@@ -207,72 +310,61 @@ impl Journal {
             if segment.last > through || active {
                 break;
             }
-            if segment.newest_us > now_us - REMEMBERED_US {
-                let path = segment.path.with_extension("digests");
-                directory::write_digests(&self.directory, &path, &segment.digests)
-                    .map_err(|error| failed("write", &path, error))?;
-                self.faded.push((segment.newest_us, path));
-            }
-            fs::remove_file(&segment.path).map_err(|error| failed("remove", &segment.path, error))?;
+            self.fade(segment).map_err(|(action, path, error)| failed(action, &path, error))?;
+            self.faded.push_back((now + REMEMBERED, segment.path.with_extension("digests")));
             self.segments.pop_front();
         }
-        self.forget(now_us);
+        while let Some((_, path)) = self.faded.pop_front_if(|(until, _)| *until <= now) {
+            let _ = self.disk.remove(&path);
+        }
+        self.room.used(self.bytes());
         Ok(())
     }
 
-    /// Removes digests that no retry can ask for any more.
-    fn forget(&mut self, now_us: i64) {
-        self.faded.retain(|(newest_us, path)| {
-            let keep = *newest_us > now_us - REMEMBERED_US;
-            if !keep {
-                let _ = fs::remove_file(path);
-            }
-            keep
-        });
+    /// Leaves of a segment only its digests; of a damaged one also the file, under another name.
+    fn fade(&self, segment: &Segment) -> Result<(), (&'static str, PathBuf, io::Error)> {
+        let (disk, from) = (&*self.disk, &segment.path);
+        let path = from.with_extension("digests");
+        directory::write_digests(disk, &self.directory, &path, &segment.digests)
+            .map_err(|error| ("write", path, error))?;
+        let gone = match segment.damaged {
+            true => disk.rename(from, &from.with_extension("damaged")),
+            false => disk.remove(from),
+        };
+        gone.map_err(|error| ("remove", from.clone(), error))
     }
 
-    /// Whether there are frames after `after`.
-    pub fn holds(&self, after: u64) -> bool {
-        self.segments.iter().any(|segment| segment.last > after)
+    /// Begins anew under an id of its own, for a copy of another journal all of whose frames are committed.
+    ///
+    /// # Errors
+    /// `Unavailable` if the disk does not obey.
+    pub fn renew(&mut self, now: Duration) -> Result<()> {
+        self.open = None;
+        self.cut(self.last(), now)?;
+        // The frames must be gone for good before they could be taken for frames of the new id.
+        self.disk.sync(&self.directory).map_err(|error| failed("sync", &self.directory, error))?;
+        self.id = directory::renew_id(&*self.disk, &self.directory)?;
+        self.copied = false;
+        Ok(())
     }
 
-    /// The frames after `after` in order, read as they are asked for.
-    pub fn frames(&self, after: u64) -> Frames {
-        let segments = self.segments.iter().filter(|segment| segment.last > after);
-        Frames { paths: segments.map(|segment| segment.path.clone()).collect(), reader: None, after }
+    /// Keeps a body that cannot be turned into rows in a file of its own; from here on it is passed over.
+    ///
+    /// # Errors
+    /// `Unavailable` if the disk does not take it.
+    pub fn set_aside(&mut self, number: u64, stored: &Stored) -> Result<PathBuf> {
+        let path = self.directory.join(segment::name(number)).with_extension("aside");
+        let parts: [&[u8]; 3] = [&MAGIC, &frame::header(number, stored), &stored.body];
+        directory::replace(&*self.disk, &self.directory, &path, &parts)
+            .map_err(|error| failed("write", &path, error))?;
+        self.aside.insert(number);
+        Ok(path)
     }
-}
 
-/// How long a sender is asked to wait when the disk does not take its body.
-const RETRY_AFTER: std::time::Duration = std::time::Duration::from_secs(2);
-
-/// Reads frames back, one at a time.
-pub struct Frames {
-    paths: VecDeque<PathBuf>,
-    reader: Option<Reader>,
-    after: u64,
-}
-
-impl Iterator for Frames {
-    type Item = Result<Frame>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            let Some(reader) = &mut self.reader else {
-                let path = self.paths.pop_front()?;
-                match Reader::open(&path) {
-                    Ok(reader) => self.reader = Some(reader),
-                    Err(error) => return Some(Err(failed("open", &path, error))),
-                }
-                continue;
-            };
-            match reader.next() {
-                Ok(Some((number, _))) if number <= self.after => {}
-                Ok(Some(frame)) => return Some(Ok(frame)),
-                Ok(None) => self.reader = None,
-                Err(error) => return Some(Err(Error::unavailable("read the journal").with_source(error))),
-            }
-        }
+    /// Where frame `number`, or the first one after it, lies.
+    pub fn stretch(&self, number: u64) -> Option<Stretch> {
+        let segment = self.segments.iter().find(|segment| segment.last >= number)?;
+        Some(Stretch::new(Arc::clone(&self.disk), segment))
     }
 }
 

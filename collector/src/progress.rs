@@ -16,6 +16,8 @@ pub struct Progress {
 struct Shared {
     /// Last frame whose rows are in the buffers.
     gathered: u64,
+    /// When its body was received, microseconds since 1970-01-01 UTC.
+    gathered_us: Option<i64>,
     /// Oldest frame in the open buffer of each table.
     open: BTreeMap<&'static str, Origin>,
     /// Oldest frame of each closed and not yet committed buffer.
@@ -23,10 +25,16 @@ struct Shared {
 }
 
 impl Progress {
+    /// Everything begins again after frame `after`: what was in buffers is gone.
+    pub fn restart(&self, after: u64) {
+        *self.shared.lock() = Shared { gathered: after, ..Shared::default() };
+    }
+
     /// Frame `number` is in the buffers; `open` are the oldest frames that still have rows there.
-    pub fn gathered(&self, number: u64, open: impl Iterator<Item = (&'static str, Origin)>) {
+    pub fn gathered(&self, number: u64, received_us: i64, open: impl Iterator<Item = (&'static str, Origin)>) {
         let mut shared = self.shared.lock();
         shared.gathered = number;
+        shared.gathered_us = Some(received_us);
         for (table, origin) in open {
             shared.open.entry(table).or_insert(origin);
         }
@@ -53,9 +61,20 @@ impl Progress {
         shared.oldest().map_or(shared.gathered, |origin| origin.frame - 1)
     }
 
-    /// When the oldest body with rows that are not committed was received, microseconds since 1970-01-01 UTC.
-    pub fn oldest_us(&self) -> Option<i64> {
-        self.shared.lock().oldest().map(|origin| origin.received_us)
+    /// When the oldest body was received whose rows are not committed, microseconds since 1970-01-01 UTC. `last` is the
+    /// journal's last frame: while some are not in the buffers yet, they are at least as young as the last one that is.
+    pub fn oldest_us(&self, last: u64) -> Option<i64> {
+        let shared = self.shared.lock();
+        match shared.oldest() {
+            Some(origin) => Some(origin.received_us),
+            None if last > shared.gathered => shared.gathered_us,
+            None => None,
+        }
+    }
+
+    /// Frames up to the journal's `last` that are not in the buffers yet.
+    pub fn behind(&self, last: u64) -> u64 {
+        last.saturating_sub(self.shared.lock().gathered)
     }
 
     /// The same for one table.
@@ -86,15 +105,18 @@ mod tests {
     #[test]
     fn the_oldest_uncommitted_frame_of_any_table_holds_the_journal() {
         let progress = Progress::default();
-        progress.gathered(1, [("tokens", origin(1))].into_iter());
-        progress.gathered(2, [("tokens", origin(1)), ("spans", origin(2))].into_iter());
-        assert_eq!((progress.through(), progress.oldest_us()), (0, Some(1)));
+        progress.gathered(1, 10, [("tokens", origin(1))].into_iter());
+        progress.gathered(2, 20, [("tokens", origin(1)), ("spans", origin(2))].into_iter());
+        assert_eq!((progress.through(), progress.oldest_us(2)), (0, Some(1)));
         progress.closed("tokens", origin(1));
         assert_eq!(progress.through(), 0);
         progress.committed("tokens", origin(1));
         assert_eq!(progress.through(), 1);
         progress.closed("spans", origin(2));
         progress.committed("spans", origin(2));
-        assert_eq!((progress.through(), progress.oldest_us()), (2, None));
+        assert_eq!((progress.through(), progress.oldest_us(2)), (2, None));
+        assert_eq!((progress.behind(5), progress.oldest_us(5)), (3, Some(20)));
+        progress.restart(1);
+        assert_eq!((progress.through(), progress.behind(5)), (1, 4));
     }
 }

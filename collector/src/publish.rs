@@ -12,11 +12,13 @@ use service::channel::Receiver;
 use service::clock::SharedClock;
 use service::error::{Error, Kind, Result, chain};
 use service::health::Component;
+use service::task::blocking;
 
 use crate::batch::tables::Closed;
 use crate::commit::Commits;
 use crate::counters::Counters;
 use crate::journal::Journal;
+use crate::land::Halt;
 use crate::progress::Progress;
 
 /// Pause before the first retry, doubled at each further one.
@@ -49,8 +51,8 @@ pub(crate) struct Shore {
 /// Publishes a table's closed buffers until no more can come.
 ///
 /// # Errors
-/// `Conflict` if another writer has moved the journal's mark; everything else is tried again.
-pub(crate) async fn run(mut closed: Receiver<Closed>, shore: Shore) -> Result<()> {
+/// `Moved` if the journal's mark is elsewhere; everything else that waiting may mend is tried again.
+pub(crate) async fn run(mut closed: Receiver<Closed>, shore: Shore) -> Result<(), Halt> {
     while let Some(closed) = closed.recv().await {
         publish(&closed, &shore).await?;
         shore.counters.committed_rows.add(closed.rows as u64);
@@ -61,7 +63,7 @@ pub(crate) async fn run(mut closed: Receiver<Closed>, shore: Shore) -> Result<()
     Ok(())
 }
 
-async fn publish(closed: &Closed, shore: &Shore) -> Result<()> {
+async fn publish(closed: &Closed, shore: &Shore) -> Result<(), Halt> {
     let began = shore.clock.monotonic();
     let adds = write(closed, shore).await?;
     let written = shore.clock.monotonic();
@@ -76,11 +78,11 @@ async fn publish(closed: &Closed, shore: &Shore) -> Result<()> {
         Outcome::Committed { .. } => Ok(()),
         // An earlier try whose answer was lost did it.
         Outcome::Through(through) if through == closed.to => Ok(()),
-        Outcome::Through(through) => Err(Error::conflict(format!(
+        // A commit of an earlier process, or of another one with the same frames, came through late.
+        Outcome::Through(through) => Err(Halt::Moved(Error::conflict(format!(
             "table {} holds this journal's rows through frame {through}, not {}",
             closed.table.name, closed.from
-        ))
-        .with_hint("another process wrote with a copy of this state directory; restart with the original one")),
+        )))),
     }
 }
 
@@ -125,7 +127,10 @@ fn late_minutes(batch: &RecordBatch, now_us: i64) -> Option<String> {
 }
 
 /// Does it again until it succeeds; only what no waiting can mend ends it.
-async fn retry<T, F: Future<Output = Result<T>>>(shore: &Shore, mut attempt: impl FnMut() -> F) -> Result<T> {
+pub(crate) async fn retry<T, F: Future<Output = Result<T>>>(
+    shore: &Shore,
+    mut attempt: impl FnMut() -> F,
+) -> Result<T> {
     let mut pause = PAUSE;
     let mut failures = 0;
     loop {
@@ -139,7 +144,7 @@ async fn retry<T, F: Future<Output = Result<T>>>(shore: &Shore, mut attempt: imp
             }
             Err(error) => error,
         };
-        if matches!(error.kind(), Kind::Invalid | Kind::Corrupt | Kind::Internal) {
+        if matches!(error.kind(), Kind::Invalid | Kind::Corrupt | Kind::Internal | Kind::Cancelled) {
             return Err(error);
         }
         failures += 1;
@@ -147,9 +152,9 @@ async fn retry<T, F: Future<Output = Result<T>>>(shore: &Shore, mut attempt: imp
         let reason = chain(&error);
         tracing::warn!(error = reason, "the lake did not take rows; trying again");
         if failures == PATIENCE {
-            shore.health.failed(reason);
+            shore.health.degraded(reason);
         }
-        tokio::time::sleep(pause).await;
+        shore.clock.sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MAX);
     }
 }
@@ -157,15 +162,11 @@ async fn retry<T, F: Future<Output = Result<T>>>(shore: &Shore, mut attempt: imp
 async fn cut(shore: &Shore) -> Result<()> {
     let (journal, progress, clock) =
         (Arc::clone(&shore.journal), Arc::clone(&shore.progress), Arc::clone(&shore.clock));
-    let cut = tokio::task::spawn_blocking(move || journal.lock().cut(progress.through(), clock.now_us())).await;
-    match cut {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => {
-            tracing::warn!(error = chain(&error), "the journal could not be cut; the next commit tries again");
-            Ok(())
-        }
-        Err(error) => Err(Error::internal("cut the journal").with_source(error)),
+    let work = move || journal.lock().cut(progress.through(), clock.monotonic());
+    if let Err(error) = blocking("cut the journal", work).await? {
+        tracing::warn!(error = chain(&error), "the journal could not be cut; the next commit tries again");
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -8,14 +8,15 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use service::channel::Sender;
 use service::clock::SharedClock;
-use service::error::{Error, Result};
+use service::error::{Error, Result, chain};
+use service::health::Component;
 use service::shutdown::CancellationToken;
 use tokio::sync::oneshot;
 
 use crate::batch::tables::FILLED;
 use crate::counters::Counters;
 use crate::decode::inflate::Compression;
-use crate::journal::{Append, Journal, Stored};
+use crate::journal::{Append, Journal, Room, Stored};
 use crate::normalize::Sample;
 use crate::progress::Progress;
 use crate::receive::Encoding;
@@ -34,8 +35,12 @@ pub(crate) struct Sampled {
     pub(crate) progress: Arc<Progress>,
     /// The journal.
     pub(crate) journal: Arc<Mutex<Journal>>,
-    /// Memory for bodies.
-    pub(crate) budget: Budget,
+    /// Memory for bodies before and after they are durable.
+    pub(crate) memory: [Budget; 2],
+    /// What the journal may still take.
+    pub(crate) room: Arc<Room>,
+    /// Health of the journal's room.
+    pub(crate) health: Component,
     /// Source of time.
     pub(crate) clock: SharedClock,
     /// Directory of the journal.
@@ -55,19 +60,25 @@ pub(crate) async fn run(
     journal: Sender<Append>,
     stop: CancellationToken,
 ) -> Result<()> {
-    let mut gauges = tokio::time::interval(GAUGES_EVERY.min(every));
     let mut due = sampled.clock.monotonic() + every;
+    let mut full = None;
     loop {
-        // Cancel safe: a missed tick comes again.
+        let last = sampled.set_gauges();
+        sampled.watch(&mut full, last);
+        // Cancel safe: the next wait begins anew.
         tokio::select! {
-            _ = gauges.tick() => {}
+            biased;
             () = stop.cancelled() => return Ok(()),
+            () = sampled.clock.sleep(GAUGES_EVERY.min(every)) => {}
         }
-        sampled.set_gauges();
         if sampled.clock.monotonic() < due {
             continue;
         }
         due += every;
+        // A full journal is for those who wait for an answer.
+        if full == Some(true) {
+            continue;
+        }
         let sample = sampled.take();
         let body = serde_json::to_vec(&sample).map_err(|error| Error::internal("write a sample").with_source(error))?;
         let body = Bytes::from(body);
@@ -89,10 +100,18 @@ pub(crate) async fn run(
 }
 
 impl Sampled {
-    fn set_gauges(&self) {
-        self.counters.journal_bytes.set(self.journal.lock().bytes() as f64);
-        self.counters.oldest_unflushed_s.set(self.oldest_unflushed_s().unwrap_or_default());
-        self.counters.body_bytes.set(self.budget.used() as f64);
+    /// Sets the gauges and returns the journal's last frame.
+    fn set_gauges(&self) -> u64 {
+        let (bytes, last) = {
+            let journal = self.journal.lock();
+            journal.look();
+            (journal.bytes(), journal.last())
+        };
+        self.counters.journal_bytes.set(bytes as f64);
+        self.counters.journal_bytes_max.set(self.room.bytes_max() as f64);
+        self.counters.journal_behind.set(self.progress.behind(last) as f64);
+        self.counters.oldest_unflushed_s.set(self.oldest_unflushed_s(last).unwrap_or_default());
+        self.counters.body_bytes.set(self.memory.iter().map(Budget::used).sum::<usize>() as f64);
         if let Some(free) = disk_free(&self.state) {
             self.counters.disk_free_bytes.set(free as f64);
         }
@@ -102,15 +121,49 @@ impl Sampled {
             let oldest_us = self.progress.oldest_of_us(table.name).unwrap_or(now_us);
             lane.lag_seconds.set((now_us - oldest_us).max(0) as f64 / 1e6);
         }
+        last
     }
 
-    fn oldest_unflushed_s(&self) -> Option<f64> {
-        let oldest_us = self.progress.oldest_us()?;
+    /// Says when the journal's room is used up and when there is some again; `full` is what was said last.
+    fn watch(&self, full: &mut Option<bool>, last: u64) {
+        match self.room.check() {
+            Ok(()) if *full != Some(false) => {
+                if *full == Some(true) {
+                    tracing::info!("the journal has room again");
+                }
+                self.health.ready();
+                *full = Some(false);
+            }
+            Err(error) => {
+                let age_s = self.oldest_unflushed_s(last);
+                let bytes = self.counters.journal_bytes.get();
+                if *full != Some(true) {
+                    tracing::error!(
+                        bytes,
+                        age_s,
+                        reason = chain(&error),
+                        "no room in the journal; senders are asked to wait"
+                    );
+                }
+                let age = age_s.map(|age| format!("; the oldest body waits for {age:.0} s")).unwrap_or_default();
+                self.health.waiting(format!("{}{age}", chain(&error)));
+                *full = Some(true);
+            }
+            Ok(()) => {}
+        }
+    }
+
+    fn oldest_unflushed_s(&self, last: u64) -> Option<f64> {
+        let oldest_us = self.progress.oldest_us(last)?;
         Some(((self.clock.now_us() - oldest_us).max(0)) as f64 / 1e6)
     }
 
     fn take(&self) -> Sample {
         let counters = &self.counters;
+        let (journal_bytes, last) = {
+            let journal = self.journal.lock();
+            (journal.bytes(), journal.last())
+        };
         Sample {
             time_us: self.clock.now_us(),
             collector: self.collector.clone(),
@@ -125,8 +178,8 @@ impl Sampled {
             quarantined_rows: counters.quarantined_rows.get(),
             duplicate_requests: counters.duplicate_requests.get(),
             committed_rows: counters.committed_rows.get(),
-            journal_bytes: self.journal.lock().bytes(),
-            oldest_unflushed_s: self.oldest_unflushed_s(),
+            journal_bytes,
+            oldest_unflushed_s: self.oldest_unflushed_s(last),
             throttled_requests: counters.throttled_requests(),
             dropped_frames: counters.dropped_frames.get(),
             flush_retries: counters.flush_retries.get(),

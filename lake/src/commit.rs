@@ -253,7 +253,7 @@ impl Committer {
                 }
                 Written::Taken => {
                     self.counters.lost_race();
-                    pause(race).await;
+                    self.clock.sleep(pause(race)).await;
                     self.head.catch_up(known).await?;
                     current = true;
                 }
@@ -278,10 +278,10 @@ fn answers(verdicts: Vec<Verdict>, version: i64) -> Vec<Result<Outcome>> {
 }
 
 /// Full jitter, so that processes that collided once do not collide again.
-async fn pause(race: u32) {
+fn pause(race: u32) -> Duration {
     let ceiling = (5_u64 << race.min(6)).min(PAUSE_MS_MAX);
     let random = Uuid::new_v4().as_u64_pair().0;
-    tokio::time::sleep(Duration::from_millis(random % (ceiling + 1))).await;
+    Duration::from_millis(random % (ceiling + 1))
 }
 
 /// The same error for each of those that shared a commit.

@@ -9,6 +9,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, path::Path};
 use service::clock::SharedClock;
 use service::shutdown::Stage;
+use service::task::blocking;
 use service::{Deps, Error, Result};
 use telemetry::table::{TABLES, Table};
 use url::Url;
@@ -87,7 +88,7 @@ impl Lake {
     pub(crate) fn on(store: Store, deps: &Deps, access: Access) -> Lake {
         let store = Arc::new(store);
         let shelf = |table: &'static Table| {
-            let log = Arc::new(DeltaLog::new(table, Arc::clone(&store)));
+            let log = Arc::new(DeltaLog::new(table, Arc::clone(&store), Arc::clone(&deps.clock)));
             let head = Arc::new(Head::new(table, log, Arc::clone(&deps.clock)));
             (table.name, Shelf { committer: Committer::new(Arc::clone(&head), deps), head })
         };
@@ -95,7 +96,7 @@ impl Lake {
         let shared = Arc::new(Shared { store, access, clock: Arc::clone(&deps.clock), tables });
         let stop = deps.shutdown.token(Stage::Query);
         let lake = Lake { shared };
-        let refresh = refresh_until_dropped(lake.downgrade());
+        let refresh = refresh_until_dropped(lake.downgrade(), Arc::clone(&deps.clock));
         deps.tasks.spawn("lake.refresh", async move {
             // Cancel safe: a refresh cut short leaves the last version in place.
             tokio::select! {
@@ -136,8 +137,7 @@ impl Lake {
         self.writable()?;
         let path = layout::data_path(table, date, name)?;
         let batches = batches.to_vec();
-        let encoded = tokio::task::spawn_blocking(move || encode(table, &batches)).await;
-        let encoded = encoded.map_err(|e| Error::internal(format!("encode {path}")).with_source(e))??;
+        let encoded = blocking("encode a file", move || encode(table, &batches)).await??;
         let size = encoded.body.len() as u64;
         self.put(&Path::from(path.as_str()), encoded.body).await?;
         Ok(File {
@@ -290,11 +290,9 @@ async fn check(head: &Head) -> Result<()> {
     }
 }
 
-async fn refresh_until_dropped(lake: WeakLake) {
-    let mut ticks = tokio::time::interval(REFRESH_EVERY);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+async fn refresh_until_dropped(lake: WeakLake, clock: SharedClock) {
     loop {
-        ticks.tick().await;
+        clock.sleep(REFRESH_EVERY).await;
         let Some(lake) = lake.upgrade() else { return };
         let looks = lake.heads().map(|head| async {
             // Readers meet the same error when they ask, so here it is only worth a note.

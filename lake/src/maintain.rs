@@ -11,6 +11,7 @@
 mod counters;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -94,10 +95,11 @@ impl Lake {
         let keeper = self.keep_lease("maintenance", None, true, deps);
         let (lake, stop) = (self.downgrade(), deps.shutdown.token(Stage::Accept));
         let mut maintenance = Maintenance::new(settings, keeper, deps);
+        let clock = Arc::clone(&deps.clock);
         deps.tasks.spawn("lake.maintain", async move {
             let work = async {
                 loop {
-                    tokio::time::sleep(LOOK_EVERY).await;
+                    clock.sleep(LOOK_EVERY).await;
                     let Some(lake) = lake.upgrade() else { return };
                     maintenance.round(&lake).await;
                 }

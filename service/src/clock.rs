@@ -1,7 +1,12 @@
 //! Time as an argument.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// A wait that a clock ends.
+pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A source of time. Logic asks its clock, never the machine.
 pub trait Clock: Send + Sync + 'static {
@@ -14,6 +19,11 @@ pub trait Clock: Send + Sync + 'static {
     /// Microseconds since 1970-01-01 UTC: the resolution of every stored time.
     fn now_us(&self) -> i64 {
         self.now_ns().div_euclid(1_000)
+    }
+
+    /// Waits. A simulation moves its own clock on instead of spending real time.
+    fn sleep(&self, duration: Duration) -> Sleep {
+        Box::pin(tokio::time::sleep(duration))
     }
 }
 

@@ -24,6 +24,7 @@ enum Condition {
     Ready,
     /// Works, but somebody must look.
     Degraded(String),
+    Waiting(String),
     Failed(String),
 }
 
@@ -103,6 +104,11 @@ impl Component {
         self.health.set(&self.name, Condition::Degraded(reason.into()));
     }
 
+    /// The component takes no work for now, for the reason given, and goes on by itself: not ready, still alive.
+    pub fn waiting(&self, reason: impl Into<String>) {
+        self.health.set(&self.name, Condition::Waiting(reason.into()));
+    }
+
     /// The component cannot go on, for the reason given.
     pub fn failed(&self, reason: impl Into<String>) {
         self.health.set(&self.name, Condition::Failed(reason.into()));
@@ -119,6 +125,7 @@ impl Condition {
             Self::Starting => "starting".to_owned(),
             Self::Ready => "ready".to_owned(),
             Self::Degraded(reason) => format!("degraded: {reason}"),
+            Self::Waiting(reason) => format!("waiting: {reason}"),
             Self::Failed(reason) => format!("failed: {reason}"),
         }
     }
@@ -161,6 +168,9 @@ mod tests {
         collector.degraded("old certificate");
         assert_eq!((status(&health, "/healthz").await, status(&health, "/readyz").await), (200, 200));
         assert!(health.report().to_string().contains("degraded: old certificate"));
+        collector.waiting("the journal is full");
+        assert_eq!((status(&health, "/healthz").await, status(&health, "/readyz").await), (200, 503));
+        collector.ready();
         health.drain();
         assert_eq!((status(&health, "/healthz").await, status(&health, "/readyz").await), (200, 503));
         assert!(!health.sibling().ready());

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use parking_lot::Mutex;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -26,6 +27,23 @@ struct Shared {
     failed: CancellationToken,
     failure: Mutex<Option<String>>,
     health: Health,
+}
+
+/// Runs work that may block off the threads that serve I/O. A runtime of one thread has none to spare and runs it in place,
+/// so that what a simulation does depends on nothing but its seed.
+///
+/// # Errors
+/// `Internal` if the work panics; `action` says what it was doing.
+pub async fn blocking<T, F>(action: &'static str, work: F) -> Result<T>
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+        return std::panic::catch_unwind(AssertUnwindSafe(work))
+            .map_err(|_| Error::internal(format!("{action}: panicked")));
+    }
+    tokio::task::spawn_blocking(work).await.map_err(|error| Error::internal(action).with_source(error))
 }
 
 /// What a task may end with: nothing, or a result.

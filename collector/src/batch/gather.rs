@@ -1,5 +1,6 @@
 //! Frames in, closed buffers out: the one place where rows are gathered, in the order of the journal.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use telemetry::table::{self, Table};
 
 use super::tables::{Closed, Tables};
 use crate::counters::Counters;
+use crate::decode::wire::Malformed;
 use crate::normalize::{Body, Normalizer};
 use crate::progress::Progress;
 use crate::receive::admit::Permit;
@@ -27,7 +29,7 @@ pub struct Frame {
     pub faulty: bool,
     /// Its bytes, inflated, in the protobuf encoding.
     pub body: Bytes,
-    /// The memory it takes; free once its rows are in the buffers.
+    /// The memory it takes while it waits; free once its rows are in the buffers.
     pub permit: Option<Permit>,
 }
 
@@ -49,39 +51,44 @@ pub struct Gather {
     limits: Limits,
     progress: Arc<Progress>,
     counters: Counters,
+    /// Frames that give no rows.
+    aside: BTreeSet<u64>,
     last: u64,
 }
 
 impl Gather {
-    /// Nothing gathered yet; `tables` know how far each is committed.
+    /// Nothing gathered yet; `tables` know how far each is committed, and the frames `aside` give no rows.
     pub fn new(
         normalizer: Normalizer,
         tables: Tables,
         limits: Limits,
         progress: Arc<Progress>,
         counters: Counters,
+        aside: BTreeSet<u64>,
     ) -> Self {
-        Self { normalizer, tables, limits, progress, counters, last: 0 }
+        Self { normalizer, tables, limits, progress, counters, aside, last: 0 }
     }
 
     /// Appends the rows of a frame.
-    pub fn take(&mut self, frame: Frame, now: Duration) {
+    ///
+    /// # Errors
+    /// If its body is not sound, a fault of ours since it was checked before it was journalled. What is gathered is then of no
+    /// use: some rows of the frame are in it.
+    pub fn take(&mut self, frame: Frame, now: Duration) -> std::result::Result<(), Malformed> {
         self.last = frame.number;
         self.tables.enter(frame.number, frame.received_us);
-        let body =
-            Body { signal: frame.signal, received_us: frame.received_us, faulty: frame.faulty, bytes: &frame.body };
-        if let Err(error) = self.normalizer.body(body, &mut self.tables) {
-            // What was checked before it was journalled reads; a frame that does not is a fault of ours, and is named.
-            self.counters.dropped_frames.inc();
-            tracing::error!(frame = frame.number, %error, "a journal frame could not be turned into rows");
+        if !self.aside.contains(&frame.number) {
+            let body =
+                Body { signal: frame.signal, received_us: frame.received_us, faulty: frame.faulty, bytes: &frame.body };
+            self.normalizer.body(body, &mut self.tables)?;
         }
         for runaway in self.normalizer.take_runaways() {
             self.counters.ran_away(&runaway);
         }
         self.tables.leave(now);
         let open = self.tables.buffers().into_iter().filter_map(|buffer| Some((buffer.table().name, buffer.origin()?)));
-        self.progress.gathered(frame.number, open);
-        drop(frame.permit);
+        self.progress.gathered(frame.number, frame.received_us, open);
+        Ok(())
     }
 
     /// Closes the buffers that are due, or all.

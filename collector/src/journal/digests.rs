@@ -1,17 +1,19 @@
 //! Which bodies were acknowledged lately, so that a retry gets its OK without being stored again.
 
 use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use service::clock::SharedClock;
 
-/// How long a body is remembered, microseconds: 15 minutes.
-pub const REMEMBERED_US: i64 = 900_000_000;
+/// How long a body is remembered at least. Measured on the clock that never jumps; a restart begins anew.
+pub const REMEMBERED: Duration = Duration::from_secs(900);
 /// Bodies remembered at once; about 100 MB. Beyond it the oldest are forgotten first.
-const BODIES_MAX: usize = 2_000_000;
+pub(super) const BODIES_MAX: usize = 2_000_000;
 
 /// Bodies by digest.
-#[derive(Default)]
 pub struct Digests {
+    clock: SharedClock,
     shared: Mutex<Shared>,
 }
 
@@ -19,7 +21,7 @@ pub struct Digests {
 struct Shared {
     states: HashMap<u128, State>,
     /// Acknowledged bodies, oldest first.
-    order: VecDeque<(i64, u128)>,
+    order: VecDeque<(Duration, u128)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,10 +42,16 @@ pub enum Known {
 }
 
 impl Digests {
+    /// Nothing known yet.
+    pub fn new(clock: SharedClock) -> Self {
+        Self { clock, shared: Mutex::default() }
+    }
+
     /// Looks a body up and, if it is new, notes that it is being stored.
-    pub fn begin(&self, digest: u128, now_us: i64) -> Known {
+    pub fn begin(&self, digest: u128) -> Known {
+        let now = self.clock.monotonic();
         let mut shared = self.shared.lock();
-        shared.forget(now_us);
+        shared.forget(now);
         match shared.states.get(&digest) {
             Some(State::Storing) => Known::Storing,
             Some(State::Stored) => Known::Stored,
@@ -60,10 +68,11 @@ impl Digests {
     }
 
     /// The body is on disk.
-    pub fn stored(&self, digest: u128, received_us: i64) {
+    pub fn stored(&self, digest: u128) {
+        let now = self.clock.monotonic();
         let mut shared = self.shared.lock();
         if shared.states.insert(digest, State::Stored) != Some(State::Stored) {
-            shared.order.push_back((received_us, digest));
+            shared.order.push_back((now, digest));
         }
     }
 
@@ -77,9 +86,9 @@ impl Digests {
 }
 
 impl Shared {
-    fn forget(&mut self, now_us: i64) {
-        while let Some((received_us, digest)) = self.order.front().copied() {
-            if received_us >= now_us - REMEMBERED_US && self.order.len() <= BODIES_MAX {
+    fn forget(&mut self, now: Duration) {
+        while let Some((stored, digest)) = self.order.front().copied() {
+            if now.saturating_sub(stored) <= REMEMBERED && self.order.len() <= BODIES_MAX {
                 break;
             }
             self.order.pop_front();
@@ -90,25 +99,47 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use service::clock::Clock;
+
     use super::*;
 
-    /// A body is new once, then being stored, then stored, and after 15 minutes new again.
+    /// Seconds, set by hand; the wall clock jumps about.
+    #[derive(Default)]
+    struct Hand(AtomicU64);
+
+    impl Clock for Hand {
+        fn now_ns(&self) -> i64 {
+            (self.0.load(Ordering::Relaxed) as i64 % 7) * 3_600_000_000_000
+        }
+
+        fn monotonic(&self) -> Duration {
+            Duration::from_secs(self.0.load(Ordering::Relaxed))
+        }
+    }
+
+    /// A body is new once, then being stored, then stored, and after 15 minutes new again, whatever the wall clock shows.
     #[test]
     fn a_body_is_remembered_for_fifteen_minutes() {
-        let digests = Digests::default();
-        assert_eq!(digests.begin(7, 0), Known::New);
-        assert_eq!(digests.begin(7, 0), Known::Storing);
-        digests.stored(7, 0);
-        assert_eq!(digests.begin(7, REMEMBERED_US), Known::Stored);
-        assert_eq!(digests.begin(7, REMEMBERED_US + 1), Known::New);
+        let clock = Arc::new(Hand::default());
+        let digests = Digests::new(Arc::clone(&clock) as SharedClock);
+        assert_eq!(digests.begin(7), Known::New);
+        assert_eq!(digests.begin(7), Known::Storing);
+        digests.stored(7);
+        clock.0.store(900, Ordering::Relaxed);
+        assert_eq!(digests.begin(7), Known::Stored);
+        clock.0.store(901, Ordering::Relaxed);
+        assert_eq!(digests.begin(7), Known::New);
     }
 
     /// A body that could not be stored is new when it comes again.
     #[test]
     fn an_abandoned_body_is_new_again() {
-        let digests = Digests::default();
-        assert_eq!(digests.begin(7, 0), Known::New);
+        let digests = Digests::new(service::clock::system());
+        assert_eq!(digests.begin(7), Known::New);
         digests.abandon(7);
-        assert_eq!(digests.begin(7, 1), Known::New);
+        assert_eq!(digests.begin(7), Known::New);
     }
 }

@@ -14,7 +14,7 @@ use crate::signal::Signal;
 /// Bytes before a body.
 pub(super) const HEADER: usize = 44;
 /// Bytes of length and CRC, which the length does not count.
-const PREFIX: usize = 8;
+pub(super) const PREFIX: usize = 8;
 /// Longest body; receivers refuse larger ones, so a longer length is a torn or foreign frame.
 pub(super) const BODY_MAX: usize = 256 * 1024 * 1024;
 
@@ -39,23 +39,24 @@ pub struct Stored {
     pub body: Bytes,
 }
 
-/// Appends a frame.
-pub(super) fn encode(number: u64, stored: &Stored, out: &mut Vec<u8>) {
-    let start = out.len();
-    out.extend_from_slice(&((HEADER - PREFIX + stored.body.len()) as u32).to_le_bytes());
-    out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(&number.to_le_bytes());
-    out.extend_from_slice(&stored.received_us.to_le_bytes());
-    out.extend_from_slice(&stored.digest.to_le_bytes());
-    out.push(stored.signal.code());
-    out.push(stored.compression.code());
-    out.push(stored.encoding.code());
-    out.push(if stored.faulty { FAULTY } else { 0 });
-    out.extend_from_slice(&stored.body);
-    let crc = out.get(start + PREFIX..).map(crc32fast::hash).unwrap_or_default();
-    if let Some(place) = out.get_mut(start + 4..start + PREFIX) {
-        place.copy_from_slice(&crc.to_le_bytes());
-    }
+/// What stands before the body of frame `number`.
+pub(super) fn header(number: u64, stored: &Stored) -> [u8; HEADER] {
+    let mut fields = Vec::with_capacity(HEADER - PREFIX);
+    fields.extend_from_slice(&number.to_le_bytes());
+    fields.extend_from_slice(&stored.received_us.to_le_bytes());
+    fields.extend_from_slice(&stored.digest.to_le_bytes());
+    fields.push(stored.signal.code());
+    fields.push(stored.compression.code());
+    fields.push(stored.encoding.code());
+    fields.push(if stored.faulty { FAULTY } else { 0 });
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&fields);
+    crc.update(&stored.body);
+    let length = (HEADER - PREFIX + stored.body.len()) as u32;
+    let mut header = [0; HEADER];
+    let bytes = length.to_le_bytes().into_iter().chain(crc.finalize().to_le_bytes()).chain(fields);
+    header.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
+    header
 }
 
 /// What the first eight bytes of a frame say: the length of the rest and its CRC; `None` if no frame begins so.

@@ -1,29 +1,31 @@
 //! A file of the journal: a header, then frames, appended only.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use super::disk::{Disk, DiskFile};
 use super::frame::{self, Stored};
 
 /// First bytes of every segment: what it is, and the version of its format.
 pub(super) const MAGIC: [u8; 16] = *b"tokenwatt jrnl 1";
+/// Bytes read from disk at once.
+const READ_BYTES: usize = 256 * 1024;
 
 /// A segment and what it holds.
 #[derive(Clone, Debug)]
 pub(super) struct Segment {
     /// Where it is.
     pub(super) path: PathBuf,
+    /// Number of its first frame, if it has one.
+    pub(super) first: u64,
     /// Number of its last frame; the one before its first if it has none.
     pub(super) last: u64,
     /// Sound bytes.
     pub(super) bytes: u64,
-    /// When its newest body was received, microseconds since 1970-01-01 UTC.
-    pub(super) newest_us: i64,
-    /// When it was begun, by the clock of the bodies.
-    pub(super) oldest_us: i64,
-    /// Digest and time of each body.
-    pub(super) digests: Vec<(u128, i64)>,
+    /// Whether frames in it cannot be read any more; the file is then kept for whoever can.
+    pub(super) damaged: bool,
+    /// Digest of each body.
+    pub(super) digests: Vec<u128>,
 }
 
 /// The name of the segment that begins with that frame.
@@ -31,82 +33,95 @@ pub(super) fn name(first: u64) -> String {
     format!("{first:020}.journal")
 }
 
-/// The first frame of a segment, by its name.
-pub(super) fn first(path: &Path) -> Option<u64> {
-    path.file_name()?.to_str()?.strip_suffix(".journal")?.parse().ok()
+/// The frame in the name of a segment, or of a frame set aside.
+pub(super) fn number(path: &Path) -> Option<u64> {
+    path.file_stem()?.to_str()?.parse().ok()
 }
 
 impl Segment {
     /// An empty segment that begins with frame `first`.
-    pub(super) fn empty(path: PathBuf, first: u64, now_us: i64) -> Self {
-        Self { path, last: first.saturating_sub(1), bytes: 0, newest_us: 0, oldest_us: now_us, digests: Vec::new() }
+    pub(super) fn empty(path: PathBuf, first: u64) -> Self {
+        Self { path, first, last: first.saturating_sub(1), bytes: 0, damaged: false, digests: Vec::new() }
     }
 
-    /// Reads a segment through, up to its end or its first torn frame.
-    pub(super) fn scan(path: &Path, first: u64) -> io::Result<(Self, bool)> {
-        let mut segment = Self::empty(path.to_owned(), first, i64::MAX);
-        let mut reader = Reader::open(path)?;
+    /// Reads a segment through, up to its end, its first torn frame or frame `until`, with which the next segment begins: what
+    /// is there from then on was never acknowledged. Also says how large the file is.
+    pub(super) fn scan(disk: &dyn Disk, path: &Path, first: u64, until: Option<u64>) -> io::Result<(Self, u64)> {
+        let mut segment = Self::empty(path.to_owned(), first);
+        let mut reader = Reader::open(disk, path, Place { at: 0, next: first }, None)?;
+        segment.bytes = reader.place.at;
         while let Some((number, stored)) = reader.next()? {
+            if until.is_some_and(|until| number >= until) {
+                break;
+            }
             segment.last = number;
-            segment.note(&stored);
+            segment.bytes = reader.place.at;
+            segment.digests.push(stored.digest);
         }
-        segment.bytes = reader.sound;
-        let whole = reader.sound == reader.length;
-        if segment.digests.is_empty() {
-            segment.oldest_us = 0;
-        }
-        Ok((segment, whole))
+        Ok((segment, reader.end))
     }
+}
 
-    /// Counts a body in.
-    pub(super) fn note(&mut self, stored: &Stored) {
-        self.newest_us = self.newest_us.max(stored.received_us);
-        self.oldest_us = self.oldest_us.min(stored.received_us);
-        self.digests.push((stored.digest, stored.received_us));
-    }
+/// A place in a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Bytes before it.
+    pub(super) at: u64,
+    /// Number of the frame that begins there.
+    pub(super) next: u64,
 }
 
 /// Reads the frames of a segment one by one.
 pub(super) struct Reader {
-    file: BufReader<File>,
-    /// Bytes up to the end of the last sound frame.
-    pub(super) sound: u64,
-    length: u64,
+    file: BufReader<Window>,
+    /// Where the next frame begins, after the last sound one.
+    pub(super) place: Place,
+    end: u64,
 }
 
 impl Reader {
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
-        let length = file.metadata()?.len();
-        let mut file = BufReader::with_capacity(1 << 20, file);
-        let mut magic = [0; MAGIC.len()];
-        let sound = match file.read_exact(&mut magic) {
-            Ok(()) if magic == MAGIC => MAGIC.len() as u64,
-            Ok(()) => return Err(io::Error::new(io::ErrorKind::InvalidData, "not a journal of this version")),
-            // Torn before the header was written: there is nothing in it.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => 0,
-            Err(error) => return Err(error),
-        };
-        Ok(Self { file, sound, length })
+    /// Reads from `place` on, up to byte `end` or the end of the file.
+    pub(super) fn open(disk: &dyn Disk, path: &Path, mut place: Place, end: Option<u64>) -> io::Result<Self> {
+        let file = disk.open(path)?;
+        let size = file.size()?;
+        let end = end.map_or(size, |end| end.min(size));
+        let mut file = BufReader::with_capacity(READ_BYTES, Window { file, at: place.at, end });
+        if place.at == 0 {
+            let mut magic = [0; MAGIC.len()];
+            match file.read_exact(&mut magic) {
+                Ok(()) if magic == MAGIC => place.at = MAGIC.len() as u64,
+                // Torn before the header was written: there is nothing in it.
+                Ok(()) if magic == [0; MAGIC.len()] => {}
+                Ok(()) => return Err(io::Error::new(io::ErrorKind::InvalidData, "not a journal of this version")),
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Self { file, place, end })
     }
 
     /// The next frame; `None` at the end and at the first torn frame.
     pub(super) fn next(&mut self) -> io::Result<Option<(u64, Stored)>> {
-        let mut prefix = [0; 8];
-        if self.sound == 0 || !filled(self.file.read_exact(&mut prefix))? {
+        let mut prefix = [0; frame::PREFIX];
+        if self.place.at == 0 || !filled(self.file.read_exact(&mut prefix))? {
             return Ok(None);
         }
         let Some((length, crc)) = frame::prefix(&prefix) else { return Ok(None) };
-        if self.sound + 8 + length as u64 > self.length {
+        let after = self.place.at + (frame::PREFIX + length) as u64;
+        if after > self.end {
             return Ok(None);
         }
         let mut rest = vec![0; length];
         if !filled(self.file.read_exact(&mut rest))? {
             return Ok(None);
         }
-        let Some(read) = frame::decode(rest, crc) else { return Ok(None) };
-        self.sound += 8 + length as u64;
-        Ok(Some(read))
+        let Some((number, stored)) = frame::decode(rest, crc) else { return Ok(None) };
+        // Frames are numbered without gaps: another number was written by somebody else.
+        if number != self.place.next {
+            return Ok(None);
+        }
+        self.place = Place { at: after, next: number + 1 };
+        Ok(Some((number, stored)))
     }
 }
 
@@ -115,5 +130,23 @@ fn filled(read: io::Result<()>) -> io::Result<bool> {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+/// The bytes of a file from one place to another.
+struct Window {
+    file: Box<dyn DiskFile>,
+    at: u64,
+    end: u64,
+}
+
+impl Read for Window {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end.saturating_sub(self.at)).unwrap_or(usize::MAX);
+        let length = into.len().min(left);
+        let Some(into) = into.get_mut(..length) else { return Ok(0) };
+        let count = self.file.read(self.at, into)?;
+        self.at += count as u64;
+        Ok(count)
     }
 }

@@ -1,4 +1,4 @@
-use std::fs::OpenOptions;
+use std::fs;
 
 use bytes::Bytes;
 
@@ -7,7 +7,7 @@ use crate::decode::inflate::Compression;
 use crate::receive::Encoding;
 use crate::signal::Signal;
 
-const NOW: i64 = 1_790_000_000_000_000;
+const NOW: Duration = Duration::from_secs(1_000);
 
 fn body(text: &str) -> Stored {
     Stored {
@@ -15,20 +15,37 @@ fn body(text: &str) -> Stored {
         compression: Compression::Gzip,
         encoding: Encoding::Json,
         faulty: true,
-        received_us: NOW,
+        received_us: 1_790_000_000_000_000,
         digest: u128::from(text.len() as u64) << 64 | 7,
         body: Bytes::copy_from_slice(text.as_bytes()),
     }
 }
 
+fn try_open(directory: &Path, digests: &Digests) -> Result<Journal> {
+    let room = Arc::new(Room::new(u64::MAX, 0));
+    Journal::open(Arc::new(SystemDisk), directory, NOW, room, digests)
+}
+
 fn open(directory: &Path) -> (Journal, Digests) {
-    let digests = Digests::default();
-    (Journal::open(directory, NOW, &digests).unwrap(), digests)
+    let digests = Digests::new(service::clock::system());
+    (try_open(directory, &digests).unwrap(), digests)
+}
+
+fn frames(journal: &Journal, after: u64) -> Vec<(u64, Stored)> {
+    let (mut next, mut read) = (after + 1, Vec::new());
+    while let Some(stretch) = journal.stretch(next) {
+        let visit = |number, stored| {
+            read.push((number, stored));
+            true
+        };
+        next = stretch.read(next, None, visit).unwrap().place_next();
+    }
+    read
 }
 
 fn texts(journal: &Journal, after: u64) -> Vec<(u64, String)> {
-    let frames = journal.frames(after).map(|frame| frame.unwrap());
-    frames.map(|(number, stored)| (number, String::from_utf8(stored.body.to_vec()).unwrap())).collect()
+    let text = |(number, stored): (u64, Stored)| (number, String::from_utf8(stored.body.to_vec()).unwrap());
+    frames(journal, after).into_iter().map(text).collect()
 }
 
 /// What was appended is read back as it was, by the same id, after the process that wrote it is gone.
@@ -44,9 +61,9 @@ fn bodies_survive_the_process() {
     assert_eq!(journal.id(), id);
     assert_eq!(journal.last(), 3);
     assert_eq!(texts(&journal, 1), [(2, "bb".to_owned()), (3, "ccc".to_owned())]);
-    assert_eq!(journal.frames(2).next().unwrap().unwrap().1, body("ccc"));
-    assert_eq!(digests.begin(body("bb").digest, NOW), Known::Stored);
-    assert_eq!(digests.begin(99, NOW), Known::New);
+    assert_eq!(frames(&journal, 2), [(3, body("ccc"))]);
+    assert_eq!(digests.begin(body("bb").digest), Known::Stored);
+    assert_eq!(digests.begin(99), Known::New);
 }
 
 /// However much of the last frame reached the disk, the frames before it stay and new ones follow them.
@@ -92,16 +109,16 @@ fn the_journal_is_cut_and_remembers_digests() {
     let directory = tempfile::tempdir().unwrap();
     let (mut journal, _) = open(directory.path());
     journal.append(&[body("a")], NOW).unwrap();
-    journal.append(&[body("bb")], NOW + SEGMENT_US).unwrap();
-    journal.cut(0, NOW + SEGMENT_US).unwrap();
+    journal.append(&[body("bb")], NOW + SEGMENT_AGE).unwrap();
+    journal.cut(0, NOW + SEGMENT_AGE).unwrap();
     assert_eq!(texts(&journal, 0).len(), 2);
-    journal.cut(1, NOW + SEGMENT_US).unwrap();
+    journal.cut(1, NOW + SEGMENT_AGE).unwrap();
     assert_eq!(texts(&journal, 0), [(2, "bb".to_owned())]);
-    journal.cut(2, NOW + 3 * SEGMENT_US).unwrap();
+    journal.cut(2, NOW + SEGMENT_AGE * 3).unwrap();
     assert_eq!(texts(&journal, 0), []);
     drop(journal);
     let (mut journal, digests) = open(directory.path());
-    assert_eq!(digests.begin(body("a").digest, NOW), Known::Stored);
+    assert_eq!(digests.begin(body("a").digest), Known::Stored);
     journal.skip_to(2);
     assert_eq!(journal.append(&[body("ccc")], NOW).unwrap(), 3);
 }
@@ -111,7 +128,7 @@ fn the_journal_is_cut_and_remembers_digests() {
 fn a_second_process_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let _held = open(directory.path());
-    let error = Journal::open(directory.path(), NOW, &Digests::default()).err().unwrap();
+    let error = try_open(directory.path(), &Digests::new(service::clock::system())).err().unwrap();
     assert_eq!(error.kind(), Kind::Conflict);
 }
 
@@ -120,9 +137,16 @@ fn a_second_process_is_refused() {
 fn a_foreign_file_is_corrupt() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join(segment::name(1)), [b'x'; 64]).unwrap();
-    let error = Journal::open(directory.path(), NOW, &Digests::default()).err().unwrap();
+    let error = try_open(directory.path(), &Digests::new(service::clock::system())).err().unwrap();
     assert_eq!(error.kind(), Kind::Corrupt);
     assert!(error.to_string().contains("journal"));
+}
+
+/// A file that cannot be written stands in for a disk that does not obey.
+fn break_disk(journal: &mut Journal) {
+    let path = &journal.segments.back().unwrap().path;
+    let file = fs::OpenOptions::new().read(true).open(path).unwrap();
+    journal.open.as_mut().unwrap().file = Box::new(file);
 }
 
 /// A disk that takes nothing leaves no frame behind, and bodies are taken again once it does.
@@ -131,10 +155,120 @@ fn a_failed_append_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let (mut journal, _) = open(directory.path());
     journal.append(&[body("a")], NOW).unwrap();
-    // A handle that cannot write stands in for a disk that does not.
-    journal.open = Some(OpenOptions::new().read(true).open(directory.path().join(segment::name(1))).unwrap());
+    break_disk(&mut journal);
     let error = journal.append(&[body("bb")], NOW).unwrap_err();
     assert!(matches!(error.kind(), Kind::Unavailable { .. }));
     assert_eq!(journal.append(&[body("ccc")], NOW).unwrap(), 2);
     assert_eq!(texts(&journal, 0), [(1, "a".to_owned()), (2, "ccc".to_owned())]);
+}
+
+/// What a failed append left on disk because it could not be cut back is not read, neither now nor after a restart.
+#[test]
+fn a_failed_cut_repeats_no_number() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(directory.path());
+    journal.append(&[body("a")], NOW).unwrap();
+    break_disk(&mut journal);
+    journal.append(&[body("bb")], NOW).unwrap_err();
+    let mut left = fs::OpenOptions::new().append(true).open(directory.path().join(segment::name(1))).unwrap();
+    io::Write::write_all(&mut left, &frame::header(2, &body("bb"))).unwrap();
+    io::Write::write_all(&mut left, b"bb").unwrap();
+    assert_eq!(journal.append(&[body("ccc")], NOW).unwrap(), 2);
+    let expected = [(1, "a".to_owned()), (2, "ccc".to_owned())];
+    assert_eq!(texts(&journal, 0), expected);
+    drop(journal);
+    let (journal, digests) = open(directory.path());
+    assert_eq!(texts(&journal, 0), expected);
+    assert_eq!(digests.begin(body("bb").digest), Known::New, "its sender was refused and may come again");
+}
+
+/// A copied directory is known for a copy, and its frames are gone before it gets an id of its own.
+#[test]
+fn a_copy_gets_an_id_of_its_own() {
+    let (original, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (mut journal, _) = open(original.path());
+    journal.append(&[body("a")], NOW).unwrap();
+    assert!(!journal.copied());
+    for entry in fs::read_dir(original.path()).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let (mut copied, digests) = open(copy.path());
+    assert!(copied.copied());
+    assert_eq!(copied.id(), journal.id());
+    assert_eq!(digests.begin(body("a").digest), Known::Stored);
+    copied.renew(NOW).unwrap();
+    assert_ne!(copied.id(), journal.id());
+    assert_eq!(copied.append(&[body("bb")], NOW).unwrap(), 2);
+    drop(copied);
+    let (copied, _) = open(copy.path());
+    assert!(!copied.copied());
+    assert_eq!(texts(&copied, 0), [(2, "bb".to_owned())]);
+}
+
+/// A body set aside is kept in a file that reads like a segment, and known after a restart.
+#[test]
+fn what_is_set_aside_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(directory.path());
+    journal.append(&[body("a"), body("bb")], NOW).unwrap();
+    let path = journal.set_aside(2, &body("bb")).unwrap();
+    drop(journal);
+    let (journal, _) = open(directory.path());
+    assert!(journal.aside().contains(&2));
+    let mut reader = segment::Reader::open(&SystemDisk, &path, segment::Place { at: 0, next: 2 }, None).unwrap();
+    assert_eq!(reader.next().unwrap(), Some((2, body("bb"))));
+}
+
+/// Bodies are refused once the journal's room is used up, and taken again when it was cut or the disk has more.
+#[test]
+fn room_is_used_up_and_given_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let room = Arc::new(Room::new(200, 10));
+    let digests = Digests::new(service::clock::system());
+    let mut journal = Journal::open(Arc::new(SystemDisk), directory.path(), NOW, Arc::clone(&room), &digests).unwrap();
+    room.check().unwrap();
+    journal.append(&[body(&"x".repeat(200))], NOW).unwrap();
+    let refusal = room.check().unwrap_err();
+    assert!(refusal.kind().retry_after().is_some() && refusal.hint().is_some());
+    journal.cut(1, NOW + SEGMENT_AGE).unwrap();
+    room.check().unwrap();
+    room.free(9);
+    assert!(room.check().is_err());
+}
+
+/// A journal as version 1 wrote it is read by every later version: its segment, its digests and its id.
+///
+/// `UPDATE_FIXTURE=1` writes it anew, which only a new version of the format may do, beside the old one.
+#[test]
+fn a_journal_of_version_1_is_read() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/journal/fixture/1");
+    let bodies = [body("a"), Stored { faulty: false, encoding: Encoding::Protobuf, ..body("bb") }];
+    if std::env::var_os("UPDATE_FIXTURE").is_some() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(directory.path());
+        journal.append(&[body("gone")], NOW).unwrap();
+        journal.append(&bodies, NOW + SEGMENT_AGE).unwrap();
+        journal.cut(1, NOW + SEGMENT_AGE).unwrap();
+        fs::create_dir_all(&fixture).unwrap();
+        for entry in fs::read_dir(directory.path()).unwrap() {
+            let path = entry.unwrap().path();
+            fs::copy(&path, fixture.join(path.file_name().unwrap())).unwrap();
+        }
+        // The first version did not note where the id was made.
+        fs::write(fixture.join("id"), "0193d5b0a3c87c2e9a4f6d1e2b3c4d5e").unwrap();
+    }
+    let directory = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(&fixture).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, directory.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let (mut journal, digests) = open(directory.path());
+    assert_eq!(journal.id(), "0193d5b0a3c87c2e9a4f6d1e2b3c4d5e");
+    assert!(!journal.copied());
+    let expected: Vec<_> = (2..).zip(bodies).collect();
+    assert_eq!(frames(&journal, 0), expected);
+    assert_eq!(digests.begin(body("gone").digest), Known::Stored);
+    assert_eq!(digests.begin(body("bb").digest), Known::Stored);
+    assert_eq!(journal.append(&[body("ccc")], NOW).unwrap(), 4);
 }

@@ -18,7 +18,6 @@ impl Intake {
     /// # Cancel safety
     /// A cancelled call may have stored the body; the same bytes offered again are then not stored twice.
     pub(crate) async fn deliver(&self, signal: Signal, body: Bytes) -> Result<()> {
-        self.replayed().await;
         loop {
             let error = match self.offer(signal, body.clone()).await {
                 Ok(()) => return Ok(()),
@@ -30,6 +29,7 @@ impl Intake {
     }
 
     async fn offer(&self, signal: Signal, bytes: Bytes) -> Result<()> {
+        self.has_room()?;
         let permit = self.room(bytes.len()).ok_or_else(read::no_room)?;
         let (encoding, compression) = (Encoding::Protobuf, Compression::Identity);
         // Nobody has to say who they are: the settings did, by naming what is read.

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use service::channel::Sender;
 use service::clock::SharedClock;
 use service::error::{Error, Kind, Result};
+use service::task::blocking;
 use tokio::sync::oneshot;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -21,7 +22,7 @@ use crate::decode::check::{self, Checked};
 use crate::decode::inflate::{self, Compression, InflateError};
 use crate::decode::json::{self, JsonError};
 use crate::decode::{canonical, schema};
-use crate::journal::{Append, Digests, Known, Stored};
+use crate::journal::{Append, Digests, Known, Room, Stored};
 use crate::normalize;
 use crate::signal::Signal;
 
@@ -45,8 +46,8 @@ pub struct Parts {
     pub digests: Arc<Digests>,
     /// To the journal.
     pub journal: Sender<Append>,
-    /// Set once what the journal held is in the buffers again.
-    pub replayed: tokio_util::sync::CancellationToken,
+    /// What the journal may still take.
+    pub room: Arc<Room>,
     /// Own counters.
     pub counters: Counters,
 }
@@ -89,9 +90,7 @@ impl Intake {
     ) -> Result<(Bytes, Permit, Option<Arc<Writer>>)> {
         let writer = self.parts.writers.identify(request)?;
         writer.as_ref().map_or(Ok(()), |writer| writer.admit())?;
-        if !self.parts.replayed.is_cancelled() {
-            return Err(Error::unavailable("the collector is starting: it reads its journal"));
-        }
+        self.parts.room.check()?;
         let (bytes, permit) = read::read(body, length, self.parts.body_bytes_max, &self.parts.budget).await?;
         if let Some(writer) = &writer {
             writer.charge_bytes(bytes.len());
@@ -99,9 +98,9 @@ impl Intake {
         Ok((bytes, permit, writer))
     }
 
-    /// Ends when what the journal held is in the buffers again.
-    pub(super) async fn replayed(&self) {
-        self.parts.replayed.cancelled().await;
+    /// Whether the journal may take a body.
+    pub(super) fn has_room(&self) -> Result<()> {
+        self.parts.room.check()
     }
 
     /// Memory for a body, if it is free now.
@@ -144,13 +143,7 @@ impl Intake {
         let signal = raw.signal;
         let heavy = raw.bytes.len() > INLINE_BYTES || raw.compression != Compression::Identity;
         let open = move || guarded(|| open(raw, limit, received_us));
-        let opened = if heavy {
-            tokio::task::spawn_blocking(open)
-                .await
-                .map_err(|error| Error::internal("read the body").with_source(error))??
-        } else {
-            open()?
-        };
+        let opened = if heavy { blocking("read the body", open).await?? } else { open()? };
         let checked = opened.checked;
         let accepted = Accepted { rejected: checked.rejected + checked.foreign, message: message(&checked) };
         if checked.accepted == 0 {
@@ -158,7 +151,7 @@ impl Intake {
         }
         // A body without times may be meant twice, so it is never taken for a retry: its digest is made unique.
         let digest = if checked.timeless { rand::random() } else { opened.digest };
-        match self.parts.digests.begin(digest, received_us) {
+        match self.parts.digests.begin(digest) {
             Known::Stored => return Ok((accepted, None)),
             Known::Storing => return Err(Error::unavailable("an equal body is being stored; ask again for its fate")),
             Known::New => {}

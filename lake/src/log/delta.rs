@@ -13,6 +13,8 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, path::Path};
 use serde::Deserialize;
+use service::clock::SharedClock;
+use service::task::blocking;
 use service::{Error, Result};
 use telemetry::table::Table;
 
@@ -31,6 +33,7 @@ const READ_AHEAD: usize = 16;
 pub struct DeltaLog {
     table: &'static Table,
     store: Arc<Store>,
+    clock: SharedClock,
 }
 
 /// What lies in a log's folder.
@@ -50,8 +53,8 @@ struct CheckpointHint {
 
 impl DeltaLog {
     /// The log of `table` in `store`. Nothing is read yet.
-    pub(crate) fn new(table: &'static Table, store: Arc<Store>) -> DeltaLog {
-        DeltaLog { table, store }
+    pub(crate) fn new(table: &'static Table, store: Arc<Store>, clock: SharedClock) -> DeltaLog {
+        DeltaLog { table, store, clock }
     }
 
     async fn get(&self, path: &Path) -> Result<Option<Bytes>> {
@@ -110,8 +113,7 @@ impl DeltaLog {
         for part in parts {
             let missing = || Error::corrupt(format!("checkpoint {part} is gone"));
             let body = self.get(&part).await?.ok_or_else(missing)?;
-            let decoded = tokio::task::spawn_blocking(move || decode(body)).await;
-            actions.extend(decoded.map_err(|e| Error::internal("read a checkpoint").with_source(e))??);
+            actions.extend(blocking("read a checkpoint", move || decode(body)).await??);
         }
         Ok(actions)
     }
@@ -208,7 +210,7 @@ impl TableLog for DeltaLog {
             if attempt == WRITE_ATTEMPTS {
                 return self.settle(version, id).await?.ok_or(error);
             }
-            tokio::time::sleep(pause).await;
+            self.clock.sleep(pause).await;
             pause *= 2;
         }
         Err(Error::internal("a loop without end ended"))

@@ -31,16 +31,14 @@ fn copy(raw: &Raw) -> Raw {
 #[tokio::test]
 async fn a_body_given_up_before_the_journal_has_it_is_new_again() {
     let (journal, mut bodies) = bounded::<Append>("collector.journal", 1);
-    let replayed = tokio_util::sync::CancellationToken::new();
-    replayed.cancel();
     let intake = Intake::new(Parts {
         clock: service::clock::system(),
         budget: Budget::new(1 << 20),
         body_bytes_max: 1 << 20,
         writers: Writers::open(),
-        digests: Arc::default(),
+        digests: Arc::new(Digests::new(service::clock::system())),
         journal,
-        replayed,
+        room: Arc::new(Room::new(u64::MAX, 0)),
         counters: Counters::new(&service::metrics::Registry::new()),
     });
     let (first, second) = (raw(1), raw(2));

@@ -15,7 +15,7 @@ use crate::{Lake, layout};
 
 async fn log(folder: &tempfile::TempDir) -> DeltaLog {
     let store = Store::open(folder.path().to_str().expect("utf-8"), Access::Write).await.expect("a store");
-    DeltaLog::new(&TOKENS, Arc::new(store))
+    DeltaLog::new(&TOKENS, Arc::new(store), service::clock::system())
 }
 
 fn info(id: &str) -> Action {
