@@ -26,31 +26,9 @@ pub use identify::Writers;
 pub(crate) use intake::digest;
 pub use intake::{Intake, Parts, readable};
 
+pub use crate::signal::Encoding;
+
 use axum::Router;
-
-/// How a body is encoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Encoding {
-    /// Protobuf.
-    Protobuf,
-    /// OTLP/JSON.
-    Json,
-}
-
-impl Encoding {
-    /// Its code in the journal.
-    pub fn code(self) -> u8 {
-        match self {
-            Encoding::Protobuf => 0,
-            Encoding::Json => 1,
-        }
-    }
-
-    /// The encoding with that code.
-    pub fn from_code(code: u8) -> Option<Self> {
-        [Encoding::Protobuf, Encoding::Json].into_iter().find(|encoding| encoding.code() == code)
-    }
-}
 
 /// Routes of OTLP over gRPC and HTTP, and of Loki's push API. Both ports serve both: what came decides, not where.
 pub fn router(intake: &Intake) -> Router {

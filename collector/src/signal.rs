@@ -1,4 +1,4 @@
-//! What a body carries.
+//! What a body carries, and how it is encoded.
 
 /// The signal of a body: where it came in decides it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,5 +49,29 @@ impl Signal {
     /// The signal with that code.
     pub fn from_code(code: u8) -> Option<Self> {
         [Signal::Traces, Signal::Metrics, Signal::Logs, Signal::Own].into_iter().find(|signal| signal.code() == code)
+    }
+}
+
+/// How a body is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// Protobuf.
+    Protobuf,
+    /// OTLP/JSON.
+    Json,
+}
+
+impl Encoding {
+    /// Its code in the journal.
+    pub fn code(self) -> u8 {
+        match self {
+            Encoding::Protobuf => 0,
+            Encoding::Json => 1,
+        }
+    }
+
+    /// The encoding with that code.
+    pub fn from_code(code: u8) -> Option<Self> {
+        [Encoding::Protobuf, Encoding::Json].into_iter().find(|encoding| encoding.code() == code)
     }
 }

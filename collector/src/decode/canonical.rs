@@ -3,7 +3,7 @@
 //!
 //! [`super::check`] finds out whether a body needs it; hardly any does. Doing it twice changes nothing.
 
-use super::check::DEPTH_MAX;
+use super::check::{self, DEPTH_MAX};
 use super::schema::{Kind, Message, UNREADABLE};
 use super::wire::{Fields, Malformed, Raw, put_bytes, put_raw};
 
@@ -60,13 +60,14 @@ fn write(message: &'static Message, bytes: &[u8], depth: u32, out: &mut Vec<u8>)
     Ok(())
 }
 
-/// A message within `parent`.
+/// A message within `parent`. One with a fault keeps its order too, so that the same fault is met first again.
 fn part(parent: &Message, nested: &'static Message, bytes: &[u8], depth: u32) -> Result<Vec<u8>, Malformed> {
-    let mut inner = Vec::with_capacity(bytes.len());
-    match write(nested, bytes, depth + 1, &mut inner) {
-        Err(_) if parent.is_holder() && !nested.is_holder() => Ok(bytes.to_vec()),
-        written => written.map(|()| inner),
+    if parent.is_holder() && !nested.is_holder() && !check::is_sound(nested, bytes) {
+        return Ok(bytes.to_vec());
     }
+    let mut inner = Vec::with_capacity(bytes.len());
+    write(nested, bytes, depth + 1, &mut inner)?;
+    Ok(inner)
 }
 
 /// The member of the message's oneof that holds, and the place from which on its occurrences count.

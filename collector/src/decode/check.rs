@@ -4,7 +4,7 @@
 //! fault of its own is rejected alone and counted, so that one bad item never sinks a batch.
 
 use super::canonical::hex_id;
-use super::schema::{self, Field, Kind, Message, UNREADABLE};
+use super::schema::{self, Field, Kind, Message, Seen, UNREADABLE};
 use super::view::{Group, Item, Scope};
 use super::wire::{Fields, Malformed, Raw};
 use crate::signal::Signal;
@@ -329,6 +329,11 @@ fn data_soundness(message: &'static Message, bytes: &[u8]) -> Result<(), Malform
     if unreadable { Err(Malformed::Unreadable) } else { Ok(()) }
 }
 
+/// Whether bytes are that message all the way down.
+pub(super) fn is_sound(message: &'static Message, bytes: &[u8]) -> bool {
+    nested_soundness(message, bytes, 0, &mut false).is_ok()
+}
+
 fn nested_soundness(message: &'static Message, bytes: &[u8], depth: u32, odd: &mut bool) -> Result<(), Malformed> {
     if depth > DEPTH_MAX {
         return Err(Malformed::Depth);
@@ -346,25 +351,6 @@ fn nested_soundness(message: &'static Message, bytes: &[u8], depth: u32, odd: &m
         }
     }
     Ok(())
-}
-
-/// Which messages and which member of its oneof a message has shown so far.
-#[derive(Default)]
-struct Seen(u32);
-
-impl Seen {
-    /// Whether the field is a further part of one that was there, or a further member of the oneof.
-    #[inline]
-    fn again(&mut self, field: &Field) -> bool {
-        let bit = match (field.exclusive, field.kind) {
-            (true, _) => 1,
-            (false, Kind::Message(_)) if !field.repeated => 1 << field.number.min(31),
-            _ => return false,
-        };
-        let again = self.0 & bit != 0;
-        self.0 |= bit;
-        again
-    }
 }
 
 #[inline]

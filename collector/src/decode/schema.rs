@@ -173,3 +173,22 @@ impl Kind {
         !matches!(self, Kind::Text | Kind::Bytes | Kind::Id(_) | Kind::Message(_))
     }
 }
+
+/// Which messages and which member of its oneof a message has shown so far.
+#[derive(Default)]
+pub struct Seen(u32);
+
+impl Seen {
+    /// Whether the field is a further part of one that was there, or a further member of the oneof.
+    #[inline]
+    pub fn again(&mut self, field: &Field) -> bool {
+        let bit = match (field.exclusive, field.kind) {
+            (true, _) => 1,
+            (false, Kind::Message(_)) if !field.repeated => 1 << field.number.min(31),
+            _ => return false,
+        };
+        let again = self.0 & bit != 0;
+        self.0 |= bit;
+        again
+    }
+}

@@ -175,6 +175,7 @@ fn a_rejected_item_is_not_looked_at_further() {
     let mut bad = Vec::new();
     put_bytes(15, &[&[0x12, 1], &[0xff][..]].concat(), &mut bad);
     put_bytes(9, &[0xff, 0xff], &mut bad);
+    put_raw(5, Raw::Fixed64(1), &mut bad);
     let mut scope = Vec::new();
     put_bytes(2, &bad, &mut scope);
     put_bytes(2, &span(&mut rng).encode_to_vec(), &mut scope);
