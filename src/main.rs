@@ -29,6 +29,10 @@ use clap::Parser;
 use crate::cli::Cli;
 use crate::failure::{Failure, USAGE};
 
+/// Bodies and rows are made on one thread and freed on another, all day long, which the system's allocator is slow at.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -5,5 +5,6 @@ pub mod rows;
 pub mod tables;
 
 mod gather;
+mod runs;
 
 pub use gather::{Frame, Gather, Limits};

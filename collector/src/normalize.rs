@@ -83,6 +83,8 @@ pub struct Normalizer {
     aliases: dialect::Aliases,
     sources: device::Sources,
     columns: Columns,
+    /// Groups read so far.
+    groups: u64,
 }
 
 /// Positions of the columns of all tables that are filled here.
@@ -116,6 +118,8 @@ pub struct Body<'a> {
 struct Place<'p, 'a> {
     body: Body<'p>,
     resource: &'p Resource<'a>,
+    /// Number of the group, from 1: rows of one number have the same resource.
+    source: u64,
     scope: &'p Scope<'a>,
     scope_stored: &'p Stored<'a>,
     neighbours: dialect::Neighbours<'a>,
@@ -146,6 +150,7 @@ impl Normalizer {
             aliases: dialect::Aliases::new(),
             sources: device::Sources::new(),
             columns,
+            groups: 0,
         })
     }
 
@@ -193,6 +198,8 @@ impl Normalizer {
         if host_within && !tables.nodes.has_frame() {
             tables.seen.see(&resource, body.received_us);
         }
+        self.groups += 1;
+        let source = self.groups;
         let mut scratch = Vec::new();
         let mut samples = device::Samples::default();
         for field in Fields::new(bytes) {
@@ -204,7 +211,8 @@ impl Normalizer {
             Attribute::read_all(scope.scope, 3, &mut scratch)?;
             let scope_stored = Stored::new(&scratch, &self.redaction)?;
             let neighbours = dialect::Neighbours::new(scope_bytes);
-            let place = Place { body, resource: &resource, scope: &scope, scope_stored: &scope_stored, neighbours };
+            let place =
+                Place { body, resource: &resource, source, scope: &scope, scope_stored: &scope_stored, neighbours };
             for field in Fields::new(scope_bytes) {
                 let (2, Raw::Bytes(item)) = field? else { continue };
                 match body.signal {

@@ -55,6 +55,18 @@ fn compacts(table: &Table) -> bool {
     !matches!(table.role, Role::Reference | Role::Rollup)
 }
 
+impl Lake {
+    /// Merges what is due in a table, one merge after another without the pauses that background work makes.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown table, `Conflict` if another process merges too, `Corrupt`, `Unavailable`.
+    pub async fn compact(&self, table: &'static Table, deps: &Deps) -> Result<()> {
+        let mut compaction = Compaction::new(deps);
+        while compaction.step(self, table, deps.clock.now_us()).await?.is_some() {}
+        Ok(())
+    }
+}
+
 /// The merges of one process.
 pub(crate) struct Compaction {
     clock: SharedClock,

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod properties;
+mod runs;
 mod stream;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use service::{Error, Result};
 use telemetry::table::{PARTITION, Table};
@@ -29,7 +31,7 @@ pub(crate) struct Encoded {
     pub(crate) stats: BTreeMap<String, ColumnStats>,
 }
 
-/// Encodes batches in the order given. A column `date` is left out: it lies in the path.
+/// Encodes batches in the order given. A column `date` is left out: it lies in the path. Text may come run-end encoded.
 ///
 /// # Errors
 /// `Invalid` if there are no rows, or columns that the registry does not know or types otherwise.
@@ -39,7 +41,12 @@ pub(crate) fn encode(table: &'static Table, batches: &[RecordBatch]) -> Result<E
     let Some(first) = batches.first().filter(|_| rows > 0) else {
         return Err(Error::invalid(format!("a file of table {} without rows", table.name)));
     };
-    let body = write(table, properties::arrival(table, rows), first.schema(), batches.iter().cloned().map(Ok))?;
+    let properties = properties::arrival(table, rows);
+    let body = if batches.iter().any(runs::any) {
+        runs::write(properties, &batches).map(Bytes::from).map_err(|e| failed(table, e))?
+    } else {
+        write(table, properties, first.schema(), batches.iter().cloned().map(Ok))?
+    };
     Ok(Encoded { body, rows: rows as u64, stats: bounds::of(table, &batches) })
 }
 
@@ -49,7 +56,7 @@ fn write(
     schema: SchemaRef,
     batches: impl Iterator<Item = Result<RecordBatch>>,
 ) -> Result<Bytes> {
-    let failed = |e| Error::internal(format!("encode a file of table {}", table.name)).with_source(e);
+    let failed = |e| failed(table, e);
     // The Arrow schema would repeat in every small file what the columns' own types say.
     let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
     let mut writer = ArrowWriter::try_new_with_options(Vec::new(), schema, options).map_err(failed)?;
@@ -57,6 +64,10 @@ fn write(
         writer.write(&batch?).map_err(failed)?;
     }
     Ok(Bytes::from(writer.into_inner().map_err(failed)?))
+}
+
+fn failed(table: &Table, error: ParquetError) -> Error {
+    Error::internal(format!("encode a file of table {}", table.name)).with_source(error)
 }
 
 /// The batch with the columns of the registry only, in its own order.
@@ -69,7 +80,7 @@ fn conform(table: &Table, batch: &RecordBatch) -> Result<RecordBatch> {
             continue;
         }
         let column = table.column(field.name()).ok_or_else(|| unknown(table, field.name()))?;
-        if !column.kind.arrow().equals_datatype(field.data_type()) {
+        if !column.kind.arrow().equals_datatype(runs::value_type(field.data_type())) {
             let (found, wanted) = (field.data_type(), column.kind.sql());
             return Err(Error::invalid(format!("column {}.{} is {found}, not {wanted}", table.name, column.name)));
         }

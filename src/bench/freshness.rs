@@ -22,6 +22,7 @@ use service::Deps;
 use service::error::{Error, Result};
 
 use super::ingest::body::Body;
+use super::ingest::wire::Encoding;
 use reader::{Reader, Sent};
 
 /// Spans of one body: two calls.
@@ -126,7 +127,7 @@ async fn start(args: &Args, store: &Arc<dyn ObjectStore>, place: &Path, number: 
 
 /// Sends bodies evenly until time is up, each again until it is acknowledged.
 async fn send(node: &Node, tokens_per_s: u32, until: Instant) -> Result<Sent> {
-    let mut body = Body::new(BODY_SPANS, node.number);
+    let body = Body::new(BODY_SPANS, node.number, Encoding::Protobuf)?;
     let every = Duration::from_secs_f64(body.tokens() as f64 / f64::from(tokens_per_s));
     let client = reqwest::Client::new();
     let mut sent = Sent { journal: node.journal.clone(), bodies: Vec::new() };
@@ -135,7 +136,7 @@ async fn send(node: &Node, tokens_per_s: u32, until: Instant) -> Result<Sent> {
     while Instant::now() < until {
         ticks.tick().await;
         let end_ns = u64::try_from(node.deps.clock.now_ns()).unwrap_or(0);
-        let bytes = body.fresh(run, call, end_ns).to_vec();
+        let bytes = body.fresh(run, call, end_ns);
         call += body.calls() as u64;
         let at = Instant::now();
         post(&client, &node.endpoint, bytes).await?;

@@ -9,13 +9,17 @@ mod figures;
 mod load;
 mod server;
 mod verify;
+pub(super) mod wire;
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use service::error::{Error, Result};
 
-use figures::Figures;
+use figures::{Figures, Overload};
+use load::{Load, Sent};
+use server::Server;
+use verify::Watch;
 
 /// Flags of `tokenwatt bench ingest`.
 #[derive(Clone, Debug, clap::Args)]
@@ -29,12 +33,26 @@ pub(crate) struct Args {
     /// Seconds of load.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     seconds: u64,
-    /// gRPC connections.
+    /// Connections.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     connections: u32,
     /// Requests in flight on each connection.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     in_flight: u32,
+    #[command(flatten)]
+    wire: wire::Wire,
+    /// Keep the collector on this CPU (Linux).
+    #[arg(long)]
+    pin_server_cpu: Option<u32>,
+    /// Then offer this many times as much as was taken, for as long again, and see how much of it is taken.
+    #[arg(long, value_parser = offered_factor)]
+    offered_factor: Option<f64>,
+    /// Requests in flight on each connection while more is offered than is taken.
+    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=256))]
+    offered_in_flight: u32,
+    /// The lake to write to: a directory that is new, or s3://bucket/prefix. Default: under `--dir`.
+    #[arg(long)]
+    data: Option<String>,
     /// Directory for journal and lake; its file system is what is measured. Default: a new one under the current
     /// directory, removed at the end.
     #[arg(long)]
@@ -44,6 +62,11 @@ pub(crate) struct Args {
 /// How long the collector may take to commit what it acknowledged.
 const COMMIT_PATIENCE: Duration = Duration::from_secs(120);
 
+fn offered_factor(text: &str) -> std::result::Result<f64, String> {
+    let factor = text.parse::<f64>().ok().filter(|factor| (0.1..=10.0).contains(factor));
+    factor.ok_or_else(|| "a number from 0.1 to 10".to_owned())
+}
+
 /// Measures once and prints the figures.
 ///
 /// # Errors
@@ -51,34 +74,79 @@ const COMMIT_PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) async fn run(args: Args) -> Result<()> {
     let place = disk::Place::open(args.dir.as_deref())?;
     let disk = place.probe()?;
-    let server = server::Server::start(place.path()).await?;
-    let watch = verify::Watch::start(place.path()).await?;
+    let data = args.data.clone().unwrap_or_else(|| place.path().join("lake").display().to_string());
+    let server = Server::start(&data, &place.path().join("state"), args.pin_server_cpu).await?;
+    let watch = Watch::start(&data).await?;
 
     let own_cpu = server::cpu_seconds(std::process::id())?;
     let server_cpu = server.cpu_seconds()?;
-    let start = Instant::now();
-    let load = load::Load {
-        endpoint: server.grpc().to_owned(),
+    let load = load(&args, &server);
+    let sent = load.run(0).await?;
+    let generator_cpu_s = server::cpu_seconds(std::process::id())? - own_cpu;
+    let seen = watch.until_rows(sent.tokens(), sent.start, COMMIT_PATIENCE).await?;
+    let server_cpu_s = server.cpu_seconds()? - server_cpu;
+    let rss_mb = server.peak_rss_mb()?;
+    let overload = match args.offered_factor.zip(figures::rate(&sent, &seen)) {
+        Some((factor, taken)) => Some(overload(&args, load, factor * taken, &sent, &watch, &server).await?),
+        None => None,
+    };
+    server.stop().await?;
+    drop(watch);
+
+    let mut acknowledged = vec![&sent];
+    acknowledged.extend(overload.as_ref().map(|overload| &overload.sent));
+    let stored = verify::stored(&data, &acknowledged).await?;
+    let (compact_cpu_s, compacted) = verify::compact(&data).await?;
+    print(
+        &args,
+        &Figures {
+            sent,
+            seen,
+            stored,
+            compacted,
+            compact_cpu_s,
+            overload,
+            generator_cpu_s,
+            server_cpu_s,
+            rss_mb,
+            disk,
+        },
+    )
+}
+
+fn load(args: &Args, server: &Server) -> Load {
+    Load {
+        grpc: server.grpc().to_owned(),
+        http: server.http().to_owned(),
+        wire: args.wire,
         spans_per_request: args.spans_per_request as usize,
         connections: args.connections,
         in_flight: args.in_flight,
         duration: Duration::from_secs(args.seconds),
-    };
-    let sent = load.run(start).await?;
-    let generator_cpu_s = server::cpu_seconds(std::process::id())? - own_cpu;
-    let seen = watch.until_rows(sent.tokens(), start, COMMIT_PATIENCE).await?;
-    let server_cpu_s = server.cpu_seconds()? - server_cpu;
-    let rss_mb = server.peak_rss_mb()?;
-    server.stop().await?;
+        pace: None,
+    }
+}
 
-    let stored = verify::stored(place.path(), &sent).await?;
-    let figures = Figures { sent, seen, stored, generator_cpu_s, server_cpu_s, rss_mb, disk };
-    print(&args, &figures)
+/// Offers `pace` spans a second, whatever becomes of them.
+async fn overload(
+    args: &Args,
+    load: Load,
+    pace: f64,
+    before: &Sent,
+    watch: &Watch,
+    server: &Server,
+) -> Result<Overload> {
+    let load = Load { in_flight: args.offered_in_flight, pace: Some(pace), ..load };
+    let sent = load.run(before.calls()).await?;
+    let offered = (sent.acks.len() as u64 + sent.refused) * u64::from(args.spans_per_request);
+    let offered_spans_per_s = offered as f64 / sent.start.elapsed().as_secs_f64();
+    let seen = watch.until_rows(before.tokens() + sent.tokens(), sent.start, COMMIT_PATIENCE).await?;
+    Ok(Overload { offered_spans_per_s, sent, seen, rss_mb: server.peak_rss_mb()? })
 }
 
 #[allow(clippy::print_stdout, reason = "figures are the command's output")]
 fn print(args: &Args, figures: &Figures) -> Result<()> {
-    let line = figures.json(args.spans_per_request, args.connections, args.in_flight);
+    let line = figures.json(args);
     if args.json {
         println!("{line}");
         return Ok(());

@@ -7,9 +7,12 @@ use arrow::array::{
     ArrayBuilder, ArrayRef, BooleanBuilder, Decimal128Builder, Float64Builder, Int64Builder, ListBuilder, MapBuilder,
     MapFieldNames, RecordBatch, StringBuilder, TimestampMicrosecondBuilder,
 };
-use arrow::datatypes::{DataType, Field, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
 use service::error::{Error, Result};
 use telemetry::table::{Kind, Table};
+
+use super::runs::Runs;
 
 /// Rows of one table and one date.
 ///
@@ -20,10 +23,11 @@ pub struct Rows {
     columns: Vec<Column>,
     rows: usize,
     bytes: usize,
+    source: u64,
 }
 
 enum Column {
-    Text(StringBuilder),
+    Text(Box<Runs>),
     Int(Int64Builder),
     Double(Float64Builder),
     Bool(BooleanBuilder),
@@ -38,7 +42,7 @@ impl Rows {
     /// No rows of `table` yet.
     pub fn new(table: &'static Table) -> Self {
         let columns = table.columns().map(|column| Column::new(column.kind)).collect();
-        Self { schema: table.schema(), columns, rows: 0, bytes: 0 }
+        Self { schema: table.schema(), columns, rows: 0, bytes: 0, source: 0 }
     }
 
     /// How many rows were ended so far.
@@ -60,15 +64,31 @@ impl Rows {
     /// Sets a text column.
     #[inline]
     pub fn text(&mut self, column: usize, value: &str) {
-        let row = self.rows;
-        if let Some(Column::Text(builder)) = self.columns.get_mut(column) {
-            let gap = row - builder.len();
-            if gap > 0 {
-                builder.append_nulls(gap);
-            }
-            builder.append_value(value);
-            self.bytes += value.len();
+        if let Some(Column::Text(runs)) = self.columns.get_mut(column) {
+            self.bytes += runs.set(self.rows, value);
         }
+    }
+
+    /// Sets a text column to the hex digits of an id of at most 16 bytes.
+    #[inline]
+    pub fn id(&mut self, column: usize, id: &[u8]) {
+        if let Some(Column::Text(runs)) = self.columns.get_mut(column) {
+            self.bytes += runs.set_id(self.rows, id);
+        }
+    }
+
+    /// Sets a text column of this row and all that follow, until it is set again.
+    pub fn hold(&mut self, column: usize, value: Option<&str>) {
+        if let Some(Column::Text(runs)) = self.columns.get_mut(column) {
+            self.bytes += runs.hold(self.rows, value);
+        }
+    }
+
+    /// Notes from which source the next row is, and says whether the one before was from another: then what is held must be
+    /// held anew. 0 is no source.
+    #[inline]
+    pub fn enter(&mut self, source: u64) -> bool {
+        std::mem::replace(&mut self.source, source) != source
     }
 
     /// Sets a text column if there is a value.
@@ -187,13 +207,29 @@ impl Rows {
         }
     }
 
-    /// All rows as one batch.
+    /// All rows as one batch. Text that repeats in long runs comes run-end encoded.
     pub fn finish(mut self) -> Result<RecordBatch> {
+        let failed = |error| Error::internal("build a batch of rows").with_source(error);
         let rows = self.rows;
-        let columns: Vec<ArrayRef> = self.columns.iter_mut().map(|column| column.finish(rows)).collect();
-        RecordBatch::try_new(self.schema, columns)
-            .map_err(|error| Error::internal("build a batch of rows").with_source(error))
+        let columns: std::result::Result<Vec<ArrayRef>, _> =
+            self.columns.iter_mut().map(|column| column.finish(rows)).collect();
+        let columns = columns.map_err(failed)?;
+        RecordBatch::try_new(typed_as(&self.schema, &columns), columns).map_err(failed)
     }
+}
+
+/// The schema with the types that the columns came in.
+fn typed_as(schema: &Schema, columns: &[ArrayRef]) -> SchemaRef {
+    let typed = |(field, column): (&Arc<Field>, &ArrayRef)| {
+        let same = field.data_type() == column.data_type();
+        if same {
+            Arc::clone(field)
+        } else {
+            Arc::new(field.as_ref().clone().with_data_type(column.data_type().clone()))
+        }
+    };
+    let fields: Vec<_> = schema.fields().iter().zip(columns).map(typed).collect();
+    Arc::new(Schema::new(fields))
 }
 
 /// Offsets, validity and numbers of a row, beside its text.
@@ -230,7 +266,7 @@ const LOOKED_THROUGH: usize = 32;
 impl Column {
     fn new(kind: Kind) -> Self {
         match kind {
-            Kind::Text => Column::Text(StringBuilder::new()),
+            Kind::Text => Column::Text(Box::new(Runs::new())),
             Kind::Int => Column::Int(Int64Builder::new()),
             Kind::Double => Column::Double(Float64Builder::new()),
             Kind::Bool => Column::Bool(BooleanBuilder::new()),
@@ -249,12 +285,9 @@ impl Column {
         }
     }
 
-    fn finish(&mut self, rows: usize) -> ArrayRef {
-        match self {
-            Column::Text(builder) => {
-                builder.append_nulls(rows - builder.len());
-                Arc::new(builder.finish())
-            }
+    fn finish(&mut self, rows: usize) -> std::result::Result<ArrayRef, ArrowError> {
+        let array: ArrayRef = match self {
+            Column::Text(runs) => return runs.finish(rows),
             Column::Int(builder) => {
                 builder.append_nulls(rows - builder.len());
                 Arc::new(builder.finish())
@@ -276,8 +309,7 @@ impl Column {
                 Arc::new(builder.finish())
             }
             Column::Map(builder) => {
-                let gap = rows - builder.len();
-                let _ = builder.append_nulls(gap);
+                builder.append_nulls(rows - builder.len())?;
                 Arc::new(builder.finish())
             }
             Column::IntList(builder) => {
@@ -288,7 +320,8 @@ impl Column {
                 builder.append_nulls(rows - builder.len());
                 Arc::new(builder.finish())
             }
-        }
+        };
+        Ok(array)
     }
 }
 

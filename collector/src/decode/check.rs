@@ -3,6 +3,8 @@
 //! Bytes that are not the message they claim to be fail the whole body. A single span, data point or log record with a
 //! fault of its own is rejected alone and counted, so that one bad item never sinks a batch.
 
+mod usual;
+
 use super::canonical::hex_id;
 use super::schema::{self, Field, Kind, Message, Seen, UNREADABLE};
 use super::view::{Group, Item, Scope};
@@ -248,10 +250,14 @@ fn sound_item<'a>(
     bytes: &'a [u8],
     odd: &mut bool,
 ) -> Result<Result<Item<'a>, Fault>, Malformed> {
-    if let Some(fault) = tolerate(nested_soundness(message, bytes, 0, odd))? {
-        return Ok(Err(fault));
-    }
-    let item = Item::read(signal, bytes)?;
+    let usual = if signal == Signal::Traces { usual::span(bytes) } else { None };
+    let item = match usual {
+        Some(item) => item,
+        None => match tolerate(nested_soundness(message, bytes, 0, odd))? {
+            Some(fault) => return Ok(Err(fault)),
+            None => Item::read(signal, bytes)?,
+        },
+    };
     if signal != Signal::Traces {
         return Ok(Ok(item));
     }

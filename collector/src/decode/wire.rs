@@ -47,11 +47,13 @@ pub struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// Reads the fields of a message's bytes.
+    #[inline(always)]
     pub fn new(message: &'a [u8]) -> Self {
         Self { rest: message }
     }
 
     /// The next field: its number and its value.
+    #[inline(always)]
     pub fn read(&mut self) -> Result<Option<(u32, Raw<'a>)>, Malformed> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -74,21 +76,21 @@ impl<'a> Fields<'a> {
         Ok(Some((number, value)))
     }
 
-    #[inline]
+    #[inline(always)]
     fn varint(&mut self) -> Result<u64, Malformed> {
         let (value, rest) = varint(self.rest)?;
         self.rest = rest;
         Ok(value)
     }
 
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.rest.split_at_checked(length).ok_or(Malformed::Truncated)?;
         self.rest = rest;
         Ok(taken)
     }
 
-    #[inline]
+    #[inline(always)]
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or(Malformed::Truncated)?;
         self.rest = rest;
@@ -99,7 +101,7 @@ impl<'a> Fields<'a> {
 impl<'a> Iterator for Fields<'a> {
     type Item = Result<(u32, Raw<'a>), Malformed>;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         match self.read() {
             Ok(None) => None,
@@ -113,13 +115,16 @@ impl<'a> Iterator for Fields<'a> {
 }
 
 /// Reads one varint and returns what follows it.
-#[inline]
+#[inline(always)]
 pub fn varint(bytes: &[u8]) -> Result<(u64, &[u8]), Malformed> {
-    if let [first, rest @ ..] = bytes
-        && *first < 0x80
-    {
-        return Ok((u64::from(*first), rest));
+    match bytes {
+        [first, rest @ ..] if *first < 0x80 => Ok((u64::from(*first), rest)),
+        [first, second, rest @ ..] if *second < 0x80 => Ok((u64::from(*first & 0x7f) | u64::from(*second) << 7, rest)),
+        _ => long_varint(bytes),
     }
+}
+
+fn long_varint(bytes: &[u8]) -> Result<(u64, &[u8]), Malformed> {
     let mut value = 0_u64;
     for (position, byte) in bytes.iter().take(10).enumerate() {
         value |= u64::from(byte & 0x7f) << (7 * position);

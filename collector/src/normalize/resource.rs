@@ -125,6 +125,13 @@ impl<'a> Resource<'a> {
         }
     }
 
+    /// Puts the dimensions into this row and all that follow.
+    pub fn hold(&self, rows: &mut Rows) {
+        for (value, column) in self.dimensions.iter().zip(DIMENSIONS) {
+            rows.hold(column, *value);
+        }
+    }
+
     /// The attributes as tables keep them.
     pub fn stored(&self, redaction: &Redaction) -> Result<&Stored<'a>, Malformed> {
         if self.stored.get().is_none() {

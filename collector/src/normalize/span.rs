@@ -4,7 +4,7 @@ use telemetry::names;
 
 use super::dialect::Field;
 use super::resource::Stored;
-use super::row::{Hex, micros, origin};
+use super::row::{micros, origin};
 use super::seen::Seen;
 use super::{Normalizer, Place, window};
 use crate::batch::rows::columns;
@@ -39,6 +39,9 @@ impl Normalizer {
         if place.body.faulty && check::item_fault(Signal::Traces, &schema::SPAN, bytes)?.is_some() {
             return Ok(());
         }
+        if self.plain_token(place, bytes, tables)? {
+            return Ok(());
+        }
         let span = Span::read(bytes, attributes)?;
         let item = Item { name: span.name, time: span.start, end: span.end, ..Item::default() };
         if window::late(Signal::Traces, &item, place.body.received_us) {
@@ -69,9 +72,9 @@ impl Normalizer {
         let Some(rows) = tables.spans.rows(time_us) else { return Ok(()) };
         rows.time(columns.time, time_us);
         place.resource.write(rows);
-        rows.text(columns.trace_id, Hex::new(span.trace_id).as_str());
-        rows.text(columns.span_id, Hex::new(span.span_id).as_str());
-        rows.text(columns.parent_span_id, Hex::new(span.parent_span_id).as_str());
+        rows.id(columns.trace_id, span.trace_id);
+        rows.id(columns.span_id, span.span_id);
+        rows.id(columns.parent_span_id, span.parent_span_id);
         rows.text_some(columns.trace_state, span.trace_state);
         rows.int(columns.flags, i64::from(span.flags));
         rows.text(columns.name, span.name);

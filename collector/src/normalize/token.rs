@@ -3,7 +3,7 @@
 use telemetry::names;
 
 use super::resource::Stored;
-use super::row::{Hex, micros};
+use super::row::micros;
 use super::window::accepts;
 use super::{Normalizer, Place};
 use crate::batch::rows::{Rows, columns};
@@ -18,7 +18,6 @@ columns! {
 }
 
 /// What a token's attributes say.
-#[derive(Default)]
 struct Token<'a> {
     index: Option<i64>,
     choice: i64,
@@ -32,27 +31,53 @@ struct Token<'a> {
     more: bool,
 }
 
+impl Default for Token<'_> {
+    fn default() -> Self {
+        let (index, batch, device_us) = (None, None, None);
+        let (stall, model, tenant) = (None, None, None);
+        Self { index, choice: 0, count: 1, batch, device_us, stall, model, tenant, more: false }
+    }
+}
+
 impl<'a> Token<'a> {
     fn read(attributes: &[Attribute<'a>]) -> Self {
-        let mut token = Self { count: 1, ..Self::default() };
-        for attribute in attributes {
-            let value = attribute.value;
-            token.more |= !is_taken(attribute);
-            match attribute.key {
-                names::TOKEN_INDEX => token.index = value.count(INDEX_MAX),
-                names::TOKEN_CHOICE => token.choice = value.count(COUNT_MAX).unwrap_or_default(),
-                names::TOKEN_COUNT => token.count = value.count(COUNT_MAX).unwrap_or(1),
-                names::TOKEN_BATCH => token.batch = value.count(COUNT_MAX),
-                names::TOKEN_DEVICE_US => token.device_us = value.count(DEVICE_US_MAX),
-                names::TOKEN_STALL => token.stall = value.text(),
-                names::REQUEST_MODEL => token.model = value.text(),
-                names::TENANT => token.tenant = value.text(),
-                _ => {}
-            }
-        }
+        let mut token = Self::default();
+        attributes.iter().for_each(|attribute| token.take(attribute.key.as_bytes(), attribute.value));
         token
     }
 
+    /// Takes an attribute. Which of [`names::TOKEN`] it is, is told by a few words, since comparing with each name in turn
+    /// costs as much as all the rest.
+    #[inline]
+    fn take(&mut self, key: &[u8], value: Value<'a>) {
+        let Some((head, tail)) = key.split_first_chunk::<16>() else {
+            self.more = true;
+            return;
+        };
+        match tail {
+            b"index" if head == b"tokenwatt.token." => self.index = self.counted(value, INDEX_MAX),
+            b"batch" if head == b"tokenwatt.token." => self.batch = self.counted(value, COUNT_MAX),
+            b"device_us" if head == b"tokenwatt.token." => self.device_us = self.counted(value, DEVICE_US_MAX),
+            b"stall" if head == b"tokenwatt.token." => self.stall = value.text(),
+            b"odel" if head == b"gen_ai.request.m" => self.model = value.text(),
+            b"" if head == b"tokenwatt.tenant" => self.tenant = value.text(),
+            b"choice" if head == b"tokenwatt.token." => {
+                self.choice = self.counted(value, COUNT_MAX).unwrap_or_default();
+            }
+            b"count" if head == b"tokenwatt.token." => self.count = self.counted(value, COUNT_MAX).unwrap_or(1),
+            _ => self.more = true,
+        }
+    }
+
+    /// A count that can be true; another stays an attribute.
+    #[inline]
+    fn counted(&mut self, value: Value<'a>, most: i64) -> Option<i64> {
+        let count = value.count(most);
+        self.more |= count.is_none();
+        count
+    }
+
+    #[inline]
     fn write(&self, columns: &Columns, rows: &mut Rows) {
         rows.int_opt(columns.index, self.index);
         rows.int(columns.choice, self.choice);
@@ -83,7 +108,72 @@ fn is_taken(attribute: &Attribute<'_>) -> bool {
     attribute.value.count(most).is_some()
 }
 
+/// A span of the name `token` with nothing to store but what has a column: read in one pass, without a list of attributes.
+struct Plain<'a> {
+    trace_id: &'a [u8],
+    request_span_id: &'a [u8],
+    end: u64,
+    token: Token<'a>,
+}
+
+impl<'a> Plain<'a> {
+    /// None if it is another span, or a token that says more.
+    fn read(bytes: &'a [u8]) -> Result<Option<Self>, Malformed> {
+        let mut plain = Self { trace_id: &[], request_span_id: &[], end: 0, token: Token::default() };
+        let mut named = false;
+        for field in Fields::new(bytes) {
+            match field? {
+                (9, Raw::Bytes(attribute)) => plain.attribute(attribute)?,
+                (1, Raw::Bytes(id)) => plain.trace_id = id,
+                (4, Raw::Bytes(id)) => plain.request_span_id = id,
+                (5, Raw::Bytes(name)) if name == names::SPAN_TOKEN.as_bytes() => named = true,
+                (5, _) => return Ok(None),
+                (8, Raw::Fixed64(time)) => plain.end = time,
+                _ => {}
+            }
+        }
+        if plain.request_span_id.iter().all(|byte| *byte == 0) {
+            plain.request_span_id = &[];
+        }
+        Ok((named && !plain.token.more).then_some(plain))
+    }
+
+    #[inline]
+    fn attribute(&mut self, bytes: &'a [u8]) -> Result<(), Malformed> {
+        let (mut key, mut value): (&[u8], _) = (&[], Value::Empty);
+        for field in Fields::new(bytes) {
+            match field? {
+                (1, Raw::Bytes(bytes)) => key = bytes,
+                (2, Raw::Bytes(bytes)) => value = Value::read(bytes)?,
+                _ => {}
+            }
+        }
+        self.token.take(key, value);
+        Ok(())
+    }
+}
+
 impl Normalizer {
+    /// Appends a span to `tokens` if it is a plain token whose time is accepted; false leaves it to the general way.
+    #[inline]
+    pub(super) fn plain_token(
+        &self,
+        place: &Place<'_, '_>,
+        bytes: &[u8],
+        tables: &mut Tables,
+    ) -> Result<bool, Malformed> {
+        let Some(plain) = Plain::read(bytes)? else { return Ok(false) };
+        let time_us = micros(plain.end);
+        if !accepts(&telemetry::table::TOKENS, time_us, place.body.received_us) {
+            return Ok(false);
+        }
+        if let Some(rows) = tables.tokens.rows(time_us) {
+            self.columns_of(place, plain.trace_id, plain.request_span_id, time_us, &plain.token, rows);
+            rows.end();
+        }
+        Ok(true)
+    }
+
     /// Appends a token span to `tokens`.
     pub(super) fn token<'a>(
         &mut self,
@@ -137,16 +227,7 @@ impl Normalizer {
     ) -> Result<(), Malformed> {
         let columns = &self.columns.tokens;
         let token = Token::read(attributes);
-        rows.time(columns.time, time_us);
-        place.resource.write(rows);
-        rows.text(columns.trace_id, Hex::new(trace_id).as_str());
-        rows.text(columns.request_span_id, Hex::new(request_span_id).as_str());
-        token.write(columns, rows);
-        let model = match token.model {
-            Some(named) => Some(named),
-            None => self.models.of(place.resource, None).name(),
-        };
-        rows.text_opt(columns.model, model);
+        self.columns_of(place, trace_id, request_span_id, time_us, &token, rows);
         if token.more {
             attributes.retain(|attribute| !is_taken(attribute) && !is_empty(attribute.value));
             Stored::new(attributes, &self.redaction)?.write(rows, columns.attributes, columns.attributes_typed);
@@ -154,8 +235,58 @@ impl Normalizer {
         rows.end();
         Ok(())
     }
+
+    #[inline]
+    fn columns_of(
+        &self,
+        place: &Place<'_, '_>,
+        trace_id: &[u8],
+        request_span_id: &[u8],
+        time_us: i64,
+        token: &Token<'_>,
+        rows: &mut Rows,
+    ) {
+        let columns = &self.columns.tokens;
+        if rows.enter(place.source) {
+            place.resource.hold(rows);
+        }
+        rows.time(columns.time, time_us);
+        rows.id(columns.trace_id, trace_id);
+        rows.id(columns.request_span_id, request_span_id);
+        token.write(columns, rows);
+        let model = match token.model {
+            Some(named) => Some(named),
+            None => self.models.of(place.resource, None).name(),
+        };
+        rows.text_opt(columns.model, model);
+    }
 }
 
 fn is_empty(value: Value<'_>) -> bool {
     matches!(value, Value::Empty)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every name of a token's attributes is known, and nothing that only resembles one.
+    #[test]
+    fn names_are_told_apart() {
+        let column_names = names::TOKEN.iter().map(|name| name.name).chain([names::REQUEST_MODEL, names::TENANT]);
+        for name in column_names {
+            let mut token = Token::default();
+            token.take(name.as_bytes(), Value::Int(3));
+            assert!(!token.more, "{name}");
+            let ints = [token.index, token.batch, token.device_us, Some(token.choice).filter(|choice| *choice > 0)];
+            let set = ints.iter().flatten().count() + usize::from(token.count == 3);
+            let text = [names::TOKEN_STALL, names::REQUEST_MODEL, names::TENANT].contains(&name);
+            assert_eq!(set, usize::from(!text), "{name}");
+            for resembling in [name.replace("token", "taken"), format!("{name}x"), name[1..].to_owned()] {
+                let mut token = Token::default();
+                token.take(resembling.as_bytes(), Value::Text("x"));
+                assert!(token.more || resembling == name, "{resembling}");
+            }
+        }
+    }
 }

@@ -26,6 +26,8 @@ const STREAMS_MAX: u32 = 256;
 /// HTTP/2 windows: several bodies of megabytes must be able to flow at once.
 const STREAM_WINDOW: u32 = 8 * 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 24 * 1024 * 1024;
+/// Longest HTTP/2 frame: a usual body comes in one or two, so that it is hardly ever put together from pieces.
+const FRAME_BYTES: u32 = 256 * 1024;
 /// Time for a request's headers, which over HTTP/1 begins when the answer before is sent: longer than load balancers keep an
 /// idle connection (60 s), so that it is they who end it and never a request that meets a closed one.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
@@ -110,6 +112,7 @@ async fn connect(stream: TcpStream, acceptor: Acceptor, router: Router, age: Dur
         .timer(TokioTimer::new())
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_frame_size(FRAME_BYTES)
         .max_concurrent_streams(STREAMS_MAX)
         .keep_alive_interval(KEEPALIVE_EVERY)
         .keep_alive_timeout(KEEPALIVE_TIMEOUT);

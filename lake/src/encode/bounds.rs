@@ -7,6 +7,7 @@ use arrow::compute;
 use arrow::datatypes::{Float64Type, Int64Type, TimestampMicrosecondType};
 use telemetry::table::{Kind, Table};
 
+use super::runs;
 use crate::snapshot::{ColumnStats, Value, stats_columns};
 
 /// Longer text gives no bound above, and a cut one below.
@@ -25,9 +26,10 @@ pub(super) fn of(table: &Table, batches: &[RecordBatch]) -> BTreeMap<String, Col
 }
 
 fn column_bounds(kind: Kind, arrays: &[&ArrayRef]) -> ColumnStats {
-    let nulls: usize = arrays.iter().map(|array| array.null_count()).sum();
-    let parts = arrays.iter().filter(|array| array.null_count() < array.len());
-    let bounds: Vec<_> = parts.map(|array| array_bounds(kind, array)).collect();
+    let parts: Vec<_> = arrays.iter().map(|array| runs::values(array)).collect();
+    let nulls: usize = parts.iter().map(|(_, nulls)| nulls).sum();
+    let parts = parts.iter().filter(|(values, _)| values.null_count() < values.len());
+    let bounds: Vec<_> = parts.map(|(values, _)| array_bounds(kind, values)).collect();
     let (mins, maxs): (Vec<_>, Vec<_>) = bounds.into_iter().unzip();
     ColumnStats { min: widest(mins, |a, b| b < a), max: widest(maxs, |a, b| b > a), nulls: Some(nulls as u64) }
 }

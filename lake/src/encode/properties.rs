@@ -5,12 +5,14 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPrope
 use parquet::schema::types::ColumnPath;
 use telemetry::table::{Column, Kind, Table};
 
+use crate::snapshot::stats_columns;
+
 /// Rows per row group: a scan that needs one row reads no more.
-const ROW_GROUP_ROWS: usize = 128 * 1024;
+pub(super) const ROW_GROUP_ROWS: usize = 128 * 1024;
 /// Rows per page.
 const PAGE_ROWS: usize = 20_000;
 /// Text of statistics is cut to this many bytes.
-const STATISTICS_BYTES: usize = 64;
+pub(super) const STATISTICS_BYTES: usize = 64;
 /// Zstandard level of files that stay.
 const COMPACTED_LEVEL: i32 = 3;
 /// Share of look-ups that a Bloom filter lets through in vain.
@@ -22,17 +24,24 @@ const UNREPEATED: [&str; 8] =
 /// Columns that single rows are looked up by.
 const LOOKED_UP: [&str; 2] = ["trace_id", "request_id"];
 
-/// Properties of a new file, in arrival order and lightly compressed: it lives until compaction.
+/// Properties of a new file, in arrival order and lightly compressed: it lives until compaction. Bounds are kept only of what
+/// scans prune by, since to find them costs as much as to pack the numbers.
 pub(super) fn arrival(table: &'static Table, rows: usize) -> WriterProperties {
-    properties(table, rows, ZstdLevel::default())
+    let pruned_by = stats_columns(table);
+    let others = table.columns().filter(|column| !pruned_by.contains(column));
+    let builder = properties(table, rows, ZstdLevel::default());
+    let bare = |builder: WriterPropertiesBuilder, column: &Column| {
+        builder.set_column_statistics_enabled(ColumnPath::from(column.name), EnabledStatistics::None)
+    };
+    others.filter(|column| matches!(column.kind, Kind::Time | Kind::Int)).fold(builder, bare).build()
 }
 
 /// Properties of a file that stays: rows in the table's order, compressed with more effort.
 pub(super) fn compacted(table: &'static Table, rows: usize) -> WriterProperties {
-    properties(table, rows, ZstdLevel::try_new(COMPACTED_LEVEL).unwrap_or_default())
+    properties(table, rows, ZstdLevel::try_new(COMPACTED_LEVEL).unwrap_or_default()).build()
 }
 
-fn properties(table: &'static Table, rows: usize, level: ZstdLevel) -> WriterProperties {
+fn properties(table: &'static Table, rows: usize, level: ZstdLevel) -> WriterPropertiesBuilder {
     let builder = WriterProperties::builder()
         .set_compression(Compression::ZSTD(level))
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
@@ -42,7 +51,7 @@ fn properties(table: &'static Table, rows: usize, level: ZstdLevel) -> WriterPro
         .set_created_by(concat!("tokenwatt ", env!("CARGO_PKG_VERSION")).to_owned())
         // Gives maps and lists the names that the format prescribes, whatever their builder called them.
         .set_coerce_types(true);
-    table.columns().fold(builder, |builder, column| tune(builder, column, rows)).build()
+    table.columns().fold(builder, |builder, column| tune(builder, column, rows))
 }
 
 fn tune(builder: WriterPropertiesBuilder, column: &Column, rows: usize) -> WriterPropertiesBuilder {

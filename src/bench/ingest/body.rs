@@ -3,13 +3,19 @@
 //! A request is a run of calls of 128 spans: one `llm_request` and its 127 tokens, gaps log-normal, batch size changing
 //! from step to step, as a busy engine sends them.
 
+mod json;
+mod protobuf;
+
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value::Value};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, span::SpanKind};
 use prost::Message;
 use rand::{Rng, SeedableRng, rngs::StdRng};
+use service::error::{Error, Result};
 use telemetry::names;
+
+use super::wire::Encoding;
 
 /// Spans of one call: its request span and one per token.
 pub(super) const CALL_SPANS: usize = 128;
@@ -21,19 +27,28 @@ pub(super) const CALL_TOKENS: usize = CALL_SPANS - 1;
 const GAP_NS_MEDIAN: f64 = 12e6;
 const GAP_SIGMA: f64 = 0.25;
 
+/// Who calls: one of these for each call.
+const TENANTS: [&str; 8] = ["acme", "globex", "initech", "umbrella", "stark", "wayne", "tyrell", "cyberdyne"];
+
+/// Share of steps that a prefill of another call holds up.
+const HELD_UP: f64 = 0.02;
+
 /// An odd number near 2^64 divided by the golden ratio: multiplication by it permutes the 64-bit integers.
 const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// The end of a template, nanoseconds since the epoch: its times have as many digits as those that are written over them.
+const END_NS: u64 = 1_900_000_000_000_000_000;
+
 /// One encoded request and the places of its ids and times.
-#[derive(Clone)]
 pub(in crate::bench) struct Body {
     bytes: Vec<u8>,
+    encoding: Encoding,
     spans: Vec<Places>,
     calls: usize,
 }
 
-/// Byte offsets in a body that are written anew for each use.
-#[derive(Clone, Copy)]
+/// Byte offsets in a body that are written anew for each use, and the span's times before the end of the body.
+#[derive(Clone, Copy, Default)]
 struct Places {
     trace_id: usize,
     span_id: usize,
@@ -46,15 +61,34 @@ struct Places {
 
 impl Body {
     /// A body of `spans` spans; the seed decides its gaps.
-    pub(in crate::bench) fn new(spans: usize, seed: u64) -> Body {
+    ///
+    /// # Errors
+    /// `Internal` if the request cannot be encoded.
+    pub(in crate::bench) fn new(spans: usize, seed: u64, encoding: Encoding) -> Result<Body> {
         let mut random = StdRng::seed_from_u64(seed);
         let mut all = Vec::with_capacity(spans);
         while all.len() < spans {
             call(&mut random, CALL_SPANS.min(spans - all.len()), &mut all);
         }
-        let bytes = request(all).encode_to_vec();
-        let spans = wire::spans(&bytes);
-        Body { calls: spans.len().div_ceil(CALL_SPANS), bytes, spans }
+        let times: Vec<_> = all.iter().map(|span| (span.start_time_unix_nano, span.end_time_unix_nano)).collect();
+        let request = request(all);
+        let (bytes, mut spans) = match encoding {
+            Encoding::Protobuf => {
+                let bytes = request.encode_to_vec();
+                let spans = protobuf::spans(&bytes);
+                (bytes, spans)
+            }
+            Encoding::Json => {
+                let bytes = serde_json::to_vec(&request);
+                let bytes = bytes.map_err(|error| Error::internal("encode a body").with_source(error))?;
+                let spans = json::spans(&bytes);
+                (bytes, spans)
+            }
+        };
+        for (places, (start, end)) in spans.iter_mut().zip(times) {
+            (places.start_ns, places.end_ns) = (END_NS - start, END_NS - end);
+        }
+        Ok(Body { calls: spans.len().div_ceil(CALL_SPANS), bytes, encoding, spans })
     }
 
     /// Calls in it: each use takes that many call numbers.
@@ -67,23 +101,35 @@ impl Body {
         self.spans.len() - self.calls
     }
 
-    /// The body with the ids of the calls `first…` of run `run`, ending at `end_ns`.
-    pub(in crate::bench) fn fresh(&mut self, run: u64, first: u64, end_ns: u64) -> &[u8] {
+    /// A copy with the ids of the calls `first…` of run `run`, ending at `end_ns`.
+    pub(in crate::bench) fn fresh(&self, run: u64, first: u64, end_ns: u64) -> Vec<u8> {
+        let mut bytes = self.bytes.clone();
         for (number, places) in self.spans.iter().enumerate() {
             let call = first + (number / CALL_SPANS) as u64;
             let place = (number % CALL_SPANS) as u64;
-            let trace = trace_id(run, call);
-            let root = span_id(call, 0);
-            let own = span_id(call, place);
-            self.bytes[places.trace_id..][..16].copy_from_slice(&trace);
-            self.bytes[places.span_id..][..8].copy_from_slice(&own);
+            self.put(&mut bytes, places.trace_id, &trace_id(run, call));
+            self.put(&mut bytes, places.span_id, &span_id(call, place));
             if let Some(parent) = places.parent_id {
-                self.bytes[parent..][..8].copy_from_slice(&root);
+                self.put(&mut bytes, parent, &span_id(call, 0));
             }
-            self.bytes[places.start..][..8].copy_from_slice(&(end_ns - places.start_ns).to_le_bytes());
-            self.bytes[places.end..][..8].copy_from_slice(&(end_ns - places.end_ns).to_le_bytes());
+            self.put_time(&mut bytes, places.start, end_ns - places.start_ns);
+            self.put_time(&mut bytes, places.end, end_ns - places.end_ns);
         }
-        &self.bytes
+        bytes
+    }
+
+    fn put(&self, bytes: &mut [u8], at: usize, id: &[u8]) {
+        match self.encoding {
+            Encoding::Protobuf => bytes[at..][..id.len()].copy_from_slice(id),
+            Encoding::Json => json::put_id(&mut bytes[at..], id),
+        }
+    }
+
+    fn put_time(&self, bytes: &mut [u8], at: usize, ns: u64) {
+        match self.encoding {
+            Encoding::Protobuf => bytes[at..][..8].copy_from_slice(&ns.to_le_bytes()),
+            Encoding::Json => json::put_time(&mut bytes[at..], ns),
+        }
     }
 }
 
@@ -122,13 +168,19 @@ fn call(random: &mut StdRng, spans: usize, all: &mut Vec<Span>) {
     let gaps: Vec<u64> = (0..tokens).map(|_| gap_ns(random)).collect();
     let total: u64 = gaps.iter().sum();
     let prefill = 80_000_000;
-    all.push(request_span(tokens, total, prefill));
+    let tenant = TENANTS[random.random_range(0..TENANTS.len())];
+    all.push(request_span(tenant, tokens, total, prefill));
     let mut left = total;
     for (index, gap) in gaps.iter().enumerate() {
         let start = if index == 0 { total + prefill } else { left };
         left -= gap;
         let batch = random.random_range(1..=48);
-        all.push(token_span(index, batch, start, left, gap / 1_000 / batch));
+        let held_up = index == 0 || random.random_bool(HELD_UP);
+        let stall = if held_up { "prefill" } else { "decode" };
+        all.push(Span {
+            attributes: token(tenant, index, batch, gap / 1_000 / batch, stall),
+            ..token_span(start, left)
+        });
     }
 }
 
@@ -138,7 +190,7 @@ fn gap_ns(random: &mut StdRng) -> u64 {
     (GAP_NS_MEDIAN * (GAP_SIGMA * normal).exp()) as u64
 }
 
-fn request_span(tokens: usize, decode_ns: u64, prefill_ns: u64) -> Span {
+fn request_span(tenant: &str, tokens: usize, decode_ns: u64, prefill_ns: u64) -> Span {
     let seconds = |ns: u64| Value::DoubleValue(ns as f64 / 1e9);
     Span {
         name: names::SPAN_REQUEST.into(),
@@ -146,7 +198,7 @@ fn request_span(tokens: usize, decode_ns: u64, prefill_ns: u64) -> Span {
         parent_span_id: Vec::new(),
         attributes: vec![
             attribute(names::REQUEST_MODEL, text("llama-3.1-8b")),
-            attribute(names::TENANT, text("acme")),
+            attribute(names::TENANT, text(tenant)),
             attribute(names::INPUT_TOKENS, Value::IntValue(512)),
             attribute(names::OUTPUT_TOKENS, Value::IntValue(tokens as i64)),
             attribute(names::LATENCY_TTFT, seconds(prefill_ns)),
@@ -156,19 +208,22 @@ fn request_span(tokens: usize, decode_ns: u64, prefill_ns: u64) -> Span {
     }
 }
 
-fn token_span(index: usize, batch: u64, start: u64, end: u64, device_us: u64) -> Span {
+fn token(tenant: &str, index: usize, batch: u64, device_us: u64, stall: &str) -> Vec<KeyValue> {
+    vec![
+        attribute(names::REQUEST_MODEL, text("llama-3.1-8b")),
+        attribute(names::TENANT, text(tenant)),
+        attribute(names::TOKEN_INDEX, Value::IntValue(index as i64)),
+        attribute(names::TOKEN_BATCH, Value::IntValue(batch as i64)),
+        attribute(names::TOKEN_DEVICE_US, Value::IntValue(device_us as i64)),
+        attribute(names::TOKEN_STALL, text(stall)),
+    ]
+}
+
+fn token_span(start: u64, end: u64) -> Span {
     Span {
         name: names::SPAN_TOKEN.into(),
         kind: SpanKind::Internal.into(),
         parent_span_id: vec![1; 8],
-        attributes: vec![
-            attribute(names::REQUEST_MODEL, text("llama-3.1-8b")),
-            attribute(names::TENANT, text("acme")),
-            attribute(names::TOKEN_INDEX, Value::IntValue(index as i64)),
-            attribute(names::TOKEN_BATCH, Value::IntValue(batch as i64)),
-            attribute(names::TOKEN_DEVICE_US, Value::IntValue(device_us as i64)),
-            attribute(names::TOKEN_STALL, text("decode")),
-        ],
         ..span(start, end)
     }
 }
@@ -177,9 +232,8 @@ fn span(start: u64, end: u64) -> Span {
     Span {
         trace_id: vec![1; 16],
         span_id: vec![1; 8],
-        // 0 would not be encoded, and there would be no place to write to.
-        start_time_unix_nano: start + 1,
-        end_time_unix_nano: end + 1,
+        start_time_unix_nano: END_NS - 1 - start,
+        end_time_unix_nano: END_NS - 1 - end,
         ..Span::default()
     }
 }
@@ -217,97 +271,6 @@ fn text(value: &str) -> Value {
     Value::StringValue(value.into())
 }
 
-/// Just enough of the protobuf wire format to find the spans' fixed-width fields in our own bodies.
-mod wire {
-    use super::Places;
-
-    /// Places of every span in an encoded trace request.
-    pub(super) fn spans(bytes: &[u8]) -> Vec<Places> {
-        let mut found = Vec::new();
-        for resource_spans in fields(bytes, 0, bytes.len()).filter(|field| field.number == 1) {
-            for scope_spans in resource_spans.inner(bytes).filter(|field| field.number == 2) {
-                for span in scope_spans.inner(bytes).filter(|field| field.number == 2) {
-                    found.push(places(bytes, &span));
-                }
-            }
-        }
-        found
-    }
-
-    fn places(bytes: &[u8], span: &Field) -> Places {
-        let mut places = Places { trace_id: 0, span_id: 0, parent_id: None, start: 0, end: 0, start_ns: 0, end_ns: 0 };
-        for field in span.inner(bytes) {
-            match field.number {
-                1 => places.trace_id = field.at,
-                2 => places.span_id = field.at,
-                4 if field.len > 0 => places.parent_id = Some(field.at),
-                7 => (places.start, places.start_ns) = (field.at, fixed64(bytes, field.at)),
-                8 => (places.end, places.end_ns) = (field.at, fixed64(bytes, field.at)),
-                _ => {}
-            }
-        }
-        places
-    }
-
-    fn fixed64(bytes: &[u8], at: usize) -> u64 {
-        let mut value = [0; 8];
-        value.copy_from_slice(&bytes[at..at + 8]);
-        u64::from_le_bytes(value)
-    }
-
-    /// One field: its number, and where its payload lies.
-    struct Field {
-        number: u64,
-        at: usize,
-        len: usize,
-    }
-
-    impl Field {
-        fn inner<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = Field> + use<'a> {
-            fields(bytes, self.at, self.at + self.len)
-        }
-    }
-
-    fn fields(bytes: &[u8], from: usize, to: usize) -> impl Iterator<Item = Field> {
-        let mut at = from;
-        std::iter::from_fn(move || {
-            if at >= to {
-                return None;
-            }
-            let key = varint(bytes, &mut at);
-            let begin = at;
-            let field = match key & 7 {
-                0 => {
-                    varint(bytes, &mut at);
-                    Field { number: key >> 3, at: begin, len: at - begin }
-                }
-                1 => Field { number: key >> 3, at, len: 8 },
-                2 => {
-                    let len = varint(bytes, &mut at) as usize;
-                    Field { number: key >> 3, at, len }
-                }
-                _ => Field { number: key >> 3, at, len: 4 },
-            };
-            at = field.at + field.len;
-            Some(field)
-        })
-    }
-
-    fn varint(bytes: &[u8], at: &mut usize) -> u64 {
-        let mut value = 0;
-        let mut shift = 0;
-        loop {
-            let byte = bytes[*at];
-            *at += 1;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return value;
-            }
-            shift += 7;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -315,12 +278,21 @@ mod tests {
     /// A fresh body decodes to spans with the new ids, ordered times, and as many tokens as it says.
     #[test]
     fn fresh_bodies_are_valid_and_never_repeat_an_id() {
-        let mut body = Body::new(512, 7);
+        for encoding in [Encoding::Protobuf, Encoding::Json] {
+            fresh_bodies_are_valid(&Body::new(512, 7, encoding).unwrap());
+        }
+    }
+
+    fn fresh_bodies_are_valid(body: &Body) {
         let mut seen = std::collections::HashSet::new();
         let end_ns = 1_900_000_000_000_000_000;
         for round in 0..2 {
             let first = round * body.calls() as u64;
-            let request = ExportTraceServiceRequest::decode(body.fresh(9, first, end_ns)).unwrap();
+            let bytes = body.fresh(9, first, end_ns);
+            let request: ExportTraceServiceRequest = match body.encoding {
+                Encoding::Protobuf => Message::decode(bytes.as_slice()).unwrap(),
+                Encoding::Json => serde_json::from_slice(&bytes).unwrap(),
+            };
             let spans = &request.resource_spans[0].scope_spans[0].spans;
             assert_eq!(spans.len(), 512);
             assert_eq!(spans.iter().filter(|span| span.name == names::SPAN_TOKEN).count(), body.tokens());
@@ -338,7 +310,7 @@ mod tests {
     /// A request whose size is no multiple of a call ends in a short call.
     #[test]
     fn the_last_call_is_short() {
-        let body = Body::new(1_000, 1);
+        let body = Body::new(1_000, 1, Encoding::Protobuf).unwrap();
         assert_eq!((body.calls(), body.tokens()), (8, 992));
     }
 }

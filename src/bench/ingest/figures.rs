@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use serde_json::{Value, json};
 
+use super::Args;
 use super::disk::Disk;
 use super::load::{Ack, Sent};
 use super::verify::{Seen, Stored};
@@ -13,32 +15,49 @@ pub(super) struct Figures {
     pub(super) sent: Sent,
     pub(super) seen: Seen,
     pub(super) stored: Stored,
+    pub(super) compacted: Stored,
+    pub(super) compact_cpu_s: f64,
+    pub(super) overload: Option<Overload>,
     pub(super) generator_cpu_s: f64,
     pub(super) server_cpu_s: f64,
     pub(super) rss_mb: f64,
     pub(super) disk: Disk,
 }
 
+/// What was measured while more was offered than can be taken.
+pub(super) struct Overload {
+    pub(super) offered_spans_per_s: f64,
+    pub(super) sent: Sent,
+    pub(super) seen: Seen,
+    pub(super) rss_mb: f64,
+}
+
 impl Figures {
     /// The figures by name. `spans_per_s` is over the time until everything was committed.
-    pub(super) fn json(&self, spans_per_request: u32, connections: u32, in_flight: u32) -> Value {
+    pub(super) fn json(&self, args: &Args) -> Value {
         let spans = self.sent.spans() as f64;
-        let per_million = |cpu_s: f64| if spans > 0.0 { json!(round(cpu_s / spans * 1e6, 3)) } else { Value::Null };
-        json!({
+        let all = spans + self.overload.as_ref().map_or(0.0, |overload| overload.sent.spans() as f64);
+        let per_million = |cpu_s: f64, of: f64| (of > 0.0).then(|| round(cpu_s / of * 1e6, 3));
+        let mut figures = json!({
             "bench": "ingest",
             "profile": if cfg!(debug_assertions) { "dev" } else { "release" },
-            "spans_per_request": spans_per_request,
-            "connections": connections,
-            "in_flight": in_flight,
+            "transport": name(args.wire.transport),
+            "encoding": name(args.wire.encoding),
+            "compression": name(args.wire.compression),
+            "spans_per_request": args.spans_per_request,
+            "connections": args.connections,
+            "in_flight": args.in_flight,
             "spans": self.sent.spans(),
             "committed_after_s": self.seen.complete.map(|complete| round(complete.as_secs_f64(), 3)),
-            "spans_per_s": self.seen.complete.map(|complete| (spans / complete.as_secs_f64()).round()),
-            "cpu_s_per_million": per_million(self.server_cpu_s),
-            "generator_cpu_s_per_million": per_million(self.generator_cpu_s),
-            "compact_cpu_s_per_million": Value::Null,
+            "spans_per_s": rate(&self.sent, &self.seen).map(f64::round),
+            "cpu_s_per_million": per_million(self.server_cpu_s, spans),
+            "generator_cpu_s_per_million": per_million(self.generator_cpu_s, spans),
+            "compact_cpu_s_per_million": per_million(self.compact_cpu_s, all),
             "rss_mb": round(self.rss_mb, 1),
             "bytes_per_token": bytes_per_token(&self.stored),
+            "compacted_bytes_per_token": bytes_per_token(&self.compacted),
             "files": self.stored.files,
+            "compacted_files": self.compacted.files,
             "freshness_p95_s": freshness_p95(&self.sent.acks, &self.seen.growth).map(|lag| round(lag.as_secs_f64(), 3)),
             "ack_p50_ms": quantile(self.sent.acks.iter().map(|ack| ack.took).collect(), 0.50).map(millis),
             "ack_p99_ms": quantile(self.sent.acks.iter().map(|ack| ack.took).collect(), 0.99).map(millis),
@@ -48,11 +67,29 @@ impl Figures {
             "refused": self.sent.refused,
             "file_system": self.disk.file_system,
             "fdatasync_p50_ms": millis(self.disk.fdatasync_p50),
-        })
+        });
+        if let Some(overload) = &self.overload {
+            let taken = rate(&overload.sent, &overload.seen);
+            let share = taken.zip(rate(&self.sent, &self.seen)).map(|(taken, peak)| round(taken / peak, 3));
+            figures["overload_offered_spans_per_s"] = json!(overload.offered_spans_per_s.round());
+            figures["overload_spans_per_s"] = json!(taken.map(f64::round));
+            figures["overload_share_of_peak"] = json!(share);
+            figures["overload_rss_mb"] = json!(round(overload.rss_mb, 1));
+            figures["overload_refused"] = json!(overload.sent.refused);
+        }
+        figures
     }
 }
 
-/// As committed, before any compaction.
+fn name(flag: impl ValueEnum) -> Option<String> {
+    flag.to_possible_value().map(|value| value.get_name().to_owned())
+}
+
+/// Spans acknowledged a second, until all of them were committed.
+pub(super) fn rate(sent: &Sent, seen: &Seen) -> Option<f64> {
+    seen.complete.map(|complete| sent.spans() as f64 / complete.as_secs_f64())
+}
+
 fn bytes_per_token(stored: &Stored) -> Option<f64> {
     (stored.rows > 0).then(|| round(stored.bytes as f64 / stored.rows as f64, 2))
 }

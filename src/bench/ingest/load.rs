@@ -1,24 +1,20 @@
 //! The load: connections with requests in flight, each sending fresh bodies until time is up.
 //!
-//! A refused request is sent again, the same bytes, until it is acknowledged: what counts is what was acknowledged.
+//! At full throttle a refused request is sent again, the same bytes, until it is acknowledged. At a set pace it is given up,
+//! since more than can be taken is what the pace is for. What counts is what was acknowledged.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
-use prost::Message;
-use prost::bytes::{Buf, BufMut, Bytes};
+use prost::bytes::Bytes;
 use service::error::{Error, Result};
 use tokio::sync::Mutex;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
-use tonic::codegen::http::uri::PathAndQuery;
-use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status};
 
 use super::body::Body;
+use super::wire::{Answer, Connection, Wire};
 
-/// Different bodies that a sender goes through, so that gaps and batch sizes differ from request to request.
+/// Different bodies that a connection goes through, so that gaps and batch sizes differ from request to request.
 const TEMPLATES: u64 = 8;
 
 /// How long a refused request waits before it is sent again.
@@ -28,17 +24,23 @@ const RESEND_AFTER: Duration = Duration::from_millis(200);
 const TRIES_MAX: u32 = 100;
 
 /// What to send, and how.
+#[derive(Clone)]
 pub(super) struct Load {
-    pub(super) endpoint: String,
+    pub(super) grpc: String,
+    pub(super) http: String,
+    pub(super) wire: Wire,
     pub(super) spans_per_request: usize,
     pub(super) connections: u32,
     pub(super) in_flight: u32,
     pub(super) duration: Duration,
+    /// Spans offered a second, whether they are taken or not; none is as much as is taken.
+    pub(super) pace: Option<f64>,
 }
 
 /// What was acknowledged.
-#[derive(Default)]
 pub(super) struct Sent {
+    /// When the load began.
+    pub(super) start: Instant,
     /// Requests acknowledged, in the order of their answers.
     pub(super) acks: Vec<Ack>,
     /// Answers that refused a request for now.
@@ -63,6 +65,11 @@ pub(super) struct Ack {
 }
 
 impl Sent {
+    /// Nothing acknowledged yet.
+    pub(super) fn at(start: Instant) -> Self {
+        Self { start, acks: Vec::new(), refused: 0, rejected: 0 }
+    }
+
     pub(super) fn spans(&self) -> u64 {
         self.acks.iter().map(|ack| ack.spans).sum()
     }
@@ -70,72 +77,100 @@ impl Sent {
     pub(super) fn tokens(&self) -> u64 {
         self.acks.iter().map(|ack| ack.tokens).sum()
     }
+
+    /// Call numbers in use so far.
+    pub(super) fn calls(&self) -> u64 {
+        self.acks.iter().map(|ack| ack.first_call + ack.calls).max().unwrap_or(0)
+    }
 }
 
 /// What the senders share.
 struct Shared {
+    load: Load,
     run: u64,
     next_call: AtomicU64,
-    until: Instant,
+    turns: AtomicU64,
     start: Instant,
     sent: Mutex<Sent>,
 }
 
 impl Load {
-    /// Sends until the time is up and every request has its answer.
-    pub(super) async fn run(&self, start: Instant) -> Result<Sent> {
-        let shared = Arc::new(Shared {
-            run: u64::from(std::process::id()) << 32 | u64::from(unix_now().subsec_nanos()),
-            next_call: AtomicU64::new(0),
-            until: start + self.duration,
-            start,
-            sent: Mutex::default(),
-        });
+    /// Sends until the time is up and every request has its answer. Calls are numbered from `first_call`.
+    pub(super) async fn run(&self, first_call: u64) -> Result<Sent> {
+        let run = u64::from(std::process::id()) << 32 | u64::from(unix_now().subsec_nanos());
+        let (grpc, http) = (&self.grpc, &self.http);
         let mut senders = tokio::task::JoinSet::new();
-        for connection in 0..self.connections {
-            let channel = connect(&self.endpoint).await?;
+        let mut connections = Vec::new();
+        for number in (0..u64::from(self.connections)).map(|number| number * TEMPLATES) {
+            let seeds = number..number + TEMPLATES;
+            let templates = seeds.map(|seed| Body::new(self.spans_per_request, seed, self.wire.encoding));
+            let templates = Arc::new(templates.collect::<Result<Vec<_>>>()?);
+            connections.push((self.wire.connect(grpc, http).await?, templates));
+        }
+        let start = Instant::now();
+        let shared = Arc::new(Shared {
+            load: self.clone(),
+            run,
+            next_call: AtomicU64::new(first_call),
+            turns: AtomicU64::new(0),
+            start,
+            sent: Mutex::new(Sent::at(start)),
+        });
+        for (connection, templates) in connections {
             for lane in 0..self.in_flight {
-                let seed = u64::from(connection * self.in_flight + lane);
-                senders.spawn(send(channel.clone(), self.spans_per_request, seed, shared.clone()));
+                senders.spawn(send(connection.clone(), lane as usize, Arc::clone(&templates), shared.clone()));
             }
         }
         while let Some(sender) = senders.join_next().await {
             sender.map_err(|error| Error::internal("a sender broke").with_source(error))??;
         }
-        let sent = std::mem::take(&mut *shared.sent.lock().await);
-        Ok(sent)
+        let sent = shared.sent.lock().await;
+        Ok(Sent { acks: sent.acks.clone(), ..*sent })
     }
 }
 
-async fn connect(endpoint: &str) -> Result<Channel> {
-    let endpoint = Endpoint::from_shared(endpoint.to_owned())
-        .map_err(|error| Error::invalid(format!("{endpoint} is no address")).with_source(error))?;
-    let channel = endpoint.tcp_nodelay(true).initial_connection_window_size(8 << 20).connect().await;
-    channel.map_err(|error| Error::unavailable("connect to the collector").with_source(error))
+impl Shared {
+    /// Waits for the next request's turn; false when time is up.
+    async fn turn(&self) -> bool {
+        let mut due = self.start;
+        if let Some(pace) = self.load.pace {
+            let turn = self.turns.fetch_add(1, Ordering::Relaxed) as f64;
+            due += Duration::from_secs_f64(turn * self.load.spans_per_request as f64 / pace);
+            tokio::time::sleep_until(due.into()).await;
+        }
+        due.max(Instant::now()) < self.start + self.load.duration
+    }
 }
 
-async fn send(channel: Channel, spans: usize, seed: u64, shared: Arc<Shared>) -> Result<()> {
-    let mut templates: Vec<Body> = (0..TEMPLATES).map(|number| Body::new(spans, seed * TEMPLATES + number)).collect();
-    let mut client = tonic::client::Grpc::new(channel);
-    let mut turn = 0;
-    while Instant::now() < shared.until {
-        let body = &mut templates[turn % TEMPLATES as usize];
+async fn send(mut connection: Connection, lane: usize, templates: Arc<Vec<Body>>, shared: Arc<Shared>) -> Result<()> {
+    let mut turn = lane;
+    while shared.turn().await {
+        let Some(body) = templates.get(turn % templates.len()) else { return Ok(()) };
         turn += 1;
         let calls = body.calls() as u64;
         let first_call = shared.next_call.fetch_add(calls, Ordering::Relaxed);
-        let tokens = body.tokens() as u64;
-        let bytes = Bytes::copy_from_slice(body.fresh(shared.run, first_call, unix_now().as_nanos() as u64));
+        let sent = Bytes::from(body.fresh(shared.run, first_call, unix_now().as_nanos() as u64));
         let begun = Instant::now();
-        let (refused, rejected) = until_acknowledged(&mut client, bytes).await?;
+        let answer = match shared.load.pace {
+            None => until_acknowledged(&mut connection, sent).await?,
+            Some(_) => match connection.send(sent).await? {
+                Answer::Acknowledged { rejected } => Some((0, rejected)),
+                Answer::Refused => None,
+            },
+        };
         let now = Instant::now();
         let mut sent = shared.sent.lock().await;
+        let Some((refused, rejected)) = answer else {
+            sent.refused += 1;
+            continue;
+        };
         sent.refused += refused;
         sent.rejected += rejected;
         sent.acks.push(Ack {
             at: now - shared.start,
             took: now - begun,
-            spans: spans as u64,
-            tokens,
+            spans: shared.load.spans_per_request as u64,
+            tokens: body.tokens() as u64,
             first_call,
             calls,
         });
@@ -144,20 +179,11 @@ async fn send(channel: Channel, spans: usize, seed: u64, shared: Arc<Shared>) ->
 }
 
 /// Sends until acknowledged; returns the refusals met and the spans rejected.
-async fn until_acknowledged(client: &mut tonic::client::Grpc<Channel>, bytes: Bytes) -> Result<(u64, i64)> {
-    let path = PathAndQuery::from_static("/opentelemetry.proto.collector.trace.v1.TraceService/Export");
+async fn until_acknowledged(connection: &mut Connection, bytes: Bytes) -> Result<Option<(u64, i64)>> {
     for tries in 0..TRIES_MAX {
-        client.ready().await.map_err(|error| Error::unavailable("the collector went away").with_source(error))?;
-        let answer = client.unary(tonic::Request::new(bytes.clone()), path.clone(), RawCodec).await;
-        match answer {
-            Ok(answer) => {
-                let rejected = answer.into_inner().partial_success.map_or(0, |partial| partial.rejected_spans);
-                return Ok((u64::from(tries), rejected));
-            }
-            Err(status) if matches!(status.code(), Code::Unavailable | Code::ResourceExhausted) => {
-                tokio::time::sleep(RESEND_AFTER).await;
-            }
-            Err(status) => return Err(Error::internal("the collector refused a good request").with_source(status)),
+        match connection.send(bytes.clone()).await? {
+            Answer::Acknowledged { rejected } => return Ok(Some((u64::from(tries), rejected))),
+            Answer::Refused => tokio::time::sleep(RESEND_AFTER).await,
         }
     }
     Err(Error::unavailable(format!("the collector refused the same request {TRIES_MAX} times")))
@@ -165,44 +191,4 @@ async fn until_acknowledged(client: &mut tonic::client::Grpc<Channel>, bytes: By
 
 fn unix_now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-}
-
-/// Sends bytes as they are; reads a trace answer.
-#[derive(Clone, Copy, Default)]
-struct RawCodec;
-
-impl Codec for RawCodec {
-    type Encode = Bytes;
-    type Decode = ExportTraceServiceResponse;
-    type Encoder = RawCodec;
-    type Decoder = RawCodec;
-
-    fn encoder(&mut self) -> RawCodec {
-        RawCodec
-    }
-
-    fn decoder(&mut self) -> RawCodec {
-        RawCodec
-    }
-}
-
-impl Encoder for RawCodec {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, item: Bytes, target: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        target.put(item);
-        Ok(())
-    }
-}
-
-impl Decoder for RawCodec {
-    type Item = ExportTraceServiceResponse;
-    type Error = Status;
-
-    fn decode(&mut self, source: &mut DecodeBuf<'_>) -> Result<Option<ExportTraceServiceResponse>, Status> {
-        let bytes = source.copy_to_bytes(source.remaining());
-        let answer = ExportTraceServiceResponse::decode(bytes);
-        answer.map(Some).map_err(|error| Status::internal(format!("unreadable answer: {error}")))
-    }
 }

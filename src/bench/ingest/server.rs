@@ -15,29 +15,42 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) struct Server {
     child: Child,
     grpc: String,
+    http: String,
     // Kept so that the collector can go on printing.
     _stdout: Lines<BufReader<ChildStdout>>,
 }
 
 impl Server {
-    /// Starts `tokenwatt collector` on free ports with journal and lake below `dir`.
-    pub(super) async fn start(dir: &Path) -> Result<Server> {
+    /// Starts `tokenwatt collector` on free ports, on one CPU if it is to have no more (Linux, through `taskset`).
+    pub(super) async fn start(data: &str, state: &Path, cpu: Option<u32>) -> Result<Server> {
         let program = std::env::current_exe().map_err(|error| Error::internal("find own binary").with_source(error))?;
-        let mut command = Command::new(program);
-        command.arg("collector").arg("--data").arg(dir.join("lake")).arg("--state").arg(dir.join("state"));
+        let mut command = match cpu {
+            Some(cpu) => {
+                let mut command = Command::new("taskset");
+                command.arg("--cpu-list").arg(cpu.to_string()).arg(program);
+                command
+            }
+            None => Command::new(program),
+        };
+        command.arg("collector").arg("--data").arg(data).arg("--state").arg(state);
         command.args(["--otlp-grpc", "127.0.0.1:0", "--otlp-http", "127.0.0.1:0"]);
         command.stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().map_err(|error| Error::internal("start the collector").with_source(error))?;
         let stdout = child.stdout.take().ok_or_else(|| Error::internal("the collector has no output"))?;
         let mut lines = BufReader::new(stdout).lines();
-        let grpc = tokio::time::timeout(PATIENCE, grpc_address(&mut lines)).await;
-        let grpc = grpc.map_err(|_| Error::unavailable("the collector did not print its address"))??;
-        Ok(Server { child, grpc, _stdout: lines })
+        let found = tokio::time::timeout(PATIENCE, addresses(&mut lines)).await;
+        let (grpc, http) = found.map_err(|_| Error::unavailable("the collector did not print its addresses"))??;
+        Ok(Server { child, grpc, http, _stdout: lines })
     }
 
     /// Its OTLP/gRPC address.
     pub(super) fn grpc(&self) -> &str {
         &self.grpc
+    }
+
+    /// Its OTLP/HTTP address.
+    pub(super) fn http(&self) -> &str {
+        &self.http
     }
 
     /// CPU seconds it has used.
@@ -69,14 +82,20 @@ impl Server {
     }
 }
 
-async fn grpc_address(lines: &mut Lines<BufReader<ChildStdout>>) -> Result<String> {
+/// The addresses of gRPC and HTTP, once both are printed.
+async fn addresses(lines: &mut Lines<BufReader<ChildStdout>>) -> Result<(String, String)> {
+    let (mut grpc, mut http) = (None, None);
     loop {
         let line = lines.next_line().await.map_err(|error| Error::internal("read output").with_source(error))?;
         let line = line.ok_or_else(|| Error::internal("the collector ended before it was ready"))?;
-        if line.trim_start().starts_with("otlp/grpc")
-            && let Some(address) = line.split_whitespace().find(|word| word.starts_with("http://"))
-        {
-            return Ok(address.to_owned());
+        let address = line.split_whitespace().find(|word| word.starts_with("http://")).map(str::to_owned);
+        match line.split_whitespace().next() {
+            Some("otlp/grpc") => grpc = address,
+            Some("otlp/http") => http = address,
+            _ => {}
+        }
+        if let (Some(grpc), Some(http)) = (&grpc, &http) {
+            return Ok((grpc.clone(), http.clone()));
         }
     }
 }

@@ -1,14 +1,16 @@
 //! What became of the load: when it could be seen in the Delta log, and whether each token is there once.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow::array::{Array, Int64Array, RecordBatch, StringArray};
-use lake::{Lake, Snapshot};
+use lake::Lake;
+use object_store::ObjectStoreExt;
+use object_store::path::Path;
 use parking_lot::Mutex;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use prost::bytes::Bytes;
 use service::error::{Error, Result};
 use telemetry::table;
 
@@ -35,16 +37,16 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Starts to look at the lake below `dir`.
-    pub(super) async fn start(dir: &Path) -> Result<Watch> {
-        let lake = open(dir).await?;
+    /// Starts to look at a lake.
+    pub(super) async fn start(data: &str) -> Result<Watch> {
+        let lake = Lake::open(data, &service::Deps::system()).await?;
         let growth: Arc<Mutex<Vec<(Instant, u64)>>> = Arc::default();
         let task = tokio::spawn(follow(lake.clone(), growth.clone()));
         Ok(Watch { lake, growth, task })
     }
 
-    /// Waits until `rows` token rows are visible, or patience ends.
-    pub(super) async fn until_rows(self, rows: u64, start: Instant, patience: Duration) -> Result<Seen> {
+    /// Waits until `rows` token rows are visible, or patience ends. Times count from `start`.
+    pub(super) async fn until_rows(&self, rows: u64, start: Instant, patience: Duration) -> Result<Seen> {
         let deadline = Instant::now() + patience;
         let mut complete = None;
         while complete.is_none() && Instant::now() < deadline {
@@ -53,9 +55,14 @@ impl Watch {
             }
             tokio::time::sleep(POLL).await;
         }
-        self.task.abort();
-        let growth = self.growth.lock().iter().map(|(at, rows)| (*at - start, *rows)).collect();
+        let growth = self.growth.lock().iter().map(|(at, rows)| (at.saturating_duration_since(start), *rows)).collect();
         Ok(Seen { growth, complete })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }
 
@@ -71,11 +78,6 @@ async fn follow(lake: Lake, growth: Arc<Mutex<Vec<(Instant, u64)>>>) {
         }
         tokio::time::sleep(POLL).await;
     }
-}
-
-async fn open(dir: &Path) -> Result<Lake> {
-    let url = dir.join("lake").display().to_string();
-    Lake::open(&url, &service::Deps::system()).await
 }
 
 async fn visible(lake: &Lake) -> Result<u64> {
@@ -99,14 +101,53 @@ pub(super) struct Stored {
 }
 
 /// Reads every token row back and compares with what was acknowledged.
-pub(super) async fn stored(dir: &Path, sent: &Sent) -> Result<Stored> {
-    let lake = open(dir).await?;
+pub(super) async fn stored(data: &str, sent: &[&Sent]) -> Result<Stored> {
+    let lake = Lake::open_read_only(data, &service::Deps::system()).await?;
     let snapshot = lake.snapshot(table::TOKENS.name, None).await?;
-    let root = dir.join("lake");
-    let calls = sent.acks.iter().map(|ack| ack.first_call + ack.calls).max().unwrap_or(0);
-    let read = tokio::task::spawn_blocking(move || Ledger::read(&snapshot, &root, calls)).await;
-    let ledger = read.map_err(|error| Error::internal("reading back broke").with_source(error))??;
+    let calls = sent.iter().map(|sent| sent.calls()).max().unwrap_or(0);
+    let mut ledger = Ledger { calls: vec![0; calls as usize], stored: Stored::default() };
+    for file in &snapshot.files {
+        let read = async { lake.store().get(&Path::from(file.path.as_str())).await?.bytes().await };
+        let bytes = read.await.map_err(|error| unreadable(&file.path)(error.into()))?;
+        ledger.stored.bytes += file.size;
+        ledger.stored.files += 1;
+        ledger = tokio::task::spawn_blocking(move || ledger.file(bytes))
+            .await
+            .map_err(|error| unreadable(&file.path)(error.into()))?
+            .map_err(|error| unreadable(&file.path)(error.into()))?;
+    }
     Ok(ledger.compare(sent))
+}
+
+fn unreadable(path: &str) -> impl Fn(Box<dyn std::error::Error + Send + Sync>) -> Error {
+    move |error| Error::new(service::error::Kind::Corrupt, format!("read {path}")).with_source(error)
+}
+
+/// CPU seconds that it takes to compact the tokens, all of whose windows are taken to be over; and what they take then.
+pub(super) async fn compact(data: &str) -> Result<(f64, Stored)> {
+    let deps = service::Deps::new(Arc::new(Later(service::clock::system())));
+    let lake = Lake::open(data, &deps).await?;
+    let before = super::server::cpu_seconds(std::process::id())?;
+    lake.compact(&table::TOKENS, &deps).await?;
+    let cpu_s = super::server::cpu_seconds(std::process::id())? - before;
+    let snapshot = lake.snapshot(table::TOKENS.name, None).await?;
+    let mut stored =
+        Stored { rows: snapshot.rows().unwrap_or(0), files: snapshot.files.len() as u64, ..Stored::default() };
+    stored.bytes = snapshot.files.iter().map(|file| file.size).sum();
+    Ok((cpu_s, stored))
+}
+
+/// The machine's clock, an hour ahead.
+struct Later(service::clock::SharedClock);
+
+impl service::clock::Clock for Later {
+    fn now_ns(&self) -> i64 {
+        self.0.now_ns() + 3_600_000_000_000
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.0.monotonic()
+    }
 }
 
 /// One bit per token of every call.
@@ -116,28 +157,17 @@ struct Ledger {
 }
 
 impl Ledger {
-    fn read(snapshot: &Snapshot, root: &Path, calls: u64) -> Result<Ledger> {
-        let mut ledger = Ledger { calls: vec![0; calls as usize], stored: Stored::default() };
-        for file in &snapshot.files {
-            ledger.stored.bytes += file.size;
-            ledger.stored.files += 1;
-            ledger.file(&root.join(&file.path))?;
-        }
-        Ok(ledger)
-    }
-
-    fn file(&mut self, path: &Path) -> Result<()> {
+    fn file(mut self, bytes: Bytes) -> Result<Ledger> {
         let unreadable = |error: Box<dyn std::error::Error + Send + Sync>| {
-            Error::new(service::error::Kind::Corrupt, format!("read {}", path.display())).with_source(error)
+            Error::new(service::error::Kind::Corrupt, "no file of tokens").with_source(error)
         };
-        let file = std::fs::File::open(path).map_err(|error| unreadable(error.into()))?;
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| unreadable(error.into()))?;
+        let builder = ParquetRecordBatchReaderBuilder::try_new(bytes).map_err(|error| unreadable(error.into()))?;
         let mask = ProjectionMask::columns(builder.parquet_schema(), ["trace_id", "index"]);
         let reader = builder.with_projection(mask).build().map_err(|error| unreadable(error.into()))?;
         for batch in reader {
             self.batch(&batch.map_err(|error| unreadable(error.into()))?)?;
         }
-        Ok(())
+        Ok(self)
     }
 
     fn batch(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -166,8 +196,8 @@ impl Ledger {
         *bits |= bit;
     }
 
-    fn compare(mut self, sent: &Sent) -> Stored {
-        for ack in &sent.acks {
+    fn compare(mut self, sent: &[&Sent]) -> Stored {
+        for ack in sent.iter().flat_map(|sent| &sent.acks) {
             let mut left = ack.tokens;
             for call in ack.first_call..ack.first_call + ack.calls {
                 let expected = left.min(CALL_TOKENS as u64);
@@ -189,7 +219,7 @@ mod tests {
 
     fn sent() -> Sent {
         let ack = Ack { at: Duration::ZERO, took: Duration::ZERO, spans: 4, tokens: 3, first_call: 0, calls: 1 };
-        Sent { acks: vec![ack], ..Sent::default() }
+        Sent { acks: vec![ack], ..Sent::at(Instant::now()) }
     }
 
     fn trace(call: u64) -> String {
@@ -202,7 +232,7 @@ mod tests {
         for index in [0, 1, 1] {
             ledger.mark(&trace(0), index);
         }
-        assert_eq!(ledger.compare(&sent()), Stored { rows: 3, lost: 1, doubled: 1, ..Stored::default() });
+        assert_eq!(ledger.compare(&[&sent()]), Stored { rows: 3, lost: 1, doubled: 1, ..Stored::default() });
     }
 
     #[test]
@@ -211,6 +241,6 @@ mod tests {
         for (call, index) in [(0, 0), (0, 1), (7, 2)] {
             ledger.mark(&trace(call), index);
         }
-        assert_eq!(ledger.compare(&sent()), Stored { rows: 3, lost: 1, doubled: 1, ..Stored::default() });
+        assert_eq!(ledger.compare(&[&sent()]), Stored { rows: 3, lost: 1, doubled: 1, ..Stored::default() });
     }
 }
