@@ -13,6 +13,7 @@ use service::channel::{Receiver, Sender, TrySendError, bounded};
 use service::error::{Error, Result};
 use service::uplink::Uplink;
 use tokio::time::Instant;
+use tonic::Code;
 use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
 
@@ -28,6 +29,18 @@ pub(crate) const ATTEMPT: Duration = Duration::from_secs(10);
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(4));
 /// Batches and samples that may wait; spans are bounded by their own number.
 const PARCELS_MAX: usize = 8_192;
+
+/// Answers after which the same request would be refused again, as OTLP has it.
+const PERMANENT: [Code; 8] = [
+    Code::InvalidArgument,
+    Code::NotFound,
+    Code::AlreadyExists,
+    Code::PermissionDenied,
+    Code::FailedPrecondition,
+    Code::Unimplemented,
+    Code::Internal,
+    Code::Unauthenticated,
+];
 
 /// What waits to be sent.
 enum Parcel {
@@ -185,13 +198,14 @@ impl Connection {
             Parcel::Spans(spans) => self.spans.export(spans.clone()).await.map_err(|error| {
                 let message = error.to_string();
                 // The exporter keeps the status code in its text only.
-                let hopeless = message.contains("InvalidArgument") || message.contains("Unimplemented");
+                let code = message.split_once("gRPC code: ").map_or("", |(_, code)| code);
+                let hopeless = PERMANENT.iter().any(|known| code.starts_with(&format!("{known:?}")));
                 Failure { message, hopeless }
             }),
             Parcel::Sample(sample) => match self.metrics.export(self.request(sample)).await {
                 Ok(_) => Ok(()),
                 Err(status) => {
-                    let hopeless = matches!(status.code(), tonic::Code::InvalidArgument | tonic::Code::Unimplemented);
+                    let hopeless = PERMANENT.contains(&status.code());
                     Err(Failure { message: status.to_string(), hopeless })
                 }
             },
