@@ -17,8 +17,18 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         tests.arg("--").args(args);
     }
     tests.env("TOKENWATT_PYTHON", &clients.python).env("TOKENWATT_MODEL", &clients.model);
-    cargo::run(&mut tests)
+    cargo::run(&mut tests)?;
+    if args.is_empty() { oracle(&clients) } else { Ok(()) }
 }
+
+/// The `cpu` engine against what llama.cpp answered. Ignored otherwise, since it needs the model that was fetched above.
+fn oracle(clients: &install::Clients) -> Result<()> {
+    // All packages, or cargo would choose other features and build anew.
+    let mut test = cargo::cargo(&["test", "--workspace", "--lib", "--quiet", "--", "--ignored", "--exact", ORACLE]);
+    cargo::run(test.env("TOKENWATT_MODEL", &clients.model))
+}
+
+const ORACLE: &str = "engine::cpu::tests::smollm2_answers_as_llama_cpp_does";
 
 /// Writes the generated pages anew: the test that compares them writes instead.
 pub(crate) fn write_documents() -> Result<()> {
