@@ -18,7 +18,7 @@ fn numbers(exposition: &Exposition<'_>) -> Vec<(String, Shape, String, f64)> {
     found
 }
 
-fn number<'a>(name: &str, shape: Shape, labels: &str, value: f64) -> (String, Shape, String, f64) {
+fn number(name: &str, shape: Shape, labels: &str, value: f64) -> (String, Shape, String, f64) {
     (name.to_owned(), shape, labels.to_owned(), value)
 }
 
