@@ -17,14 +17,20 @@ pub struct Config {
     pub timeout_ms: u64,
     /// Bytes that all running queries may hold in sorts, joins and aggregates together. Default 1 GiB.
     pub memory_bytes: usize,
+    /// Bytes that one query may hold of them. Default 512 MiB.
+    pub memory_bytes_per_query: usize,
+    /// Bytes that an expression may make for one column of one batch (8,192 rows); a larger result is refused. Default 128 MiB.
+    pub column_bytes_max: usize,
     /// Bytes of file footers kept in memory, so that a file is opened without reading its end again. Default 256 MiB.
     pub footer_cache_bytes: usize,
     /// Bytes that sorts and aggregates may spill to the temporary directory. Default 20 GiB.
     pub spill_bytes_max: u64,
     /// Parts of one query that run side by side. Default 2.
     pub partitions: usize,
-    /// Queries that run side by side; more wait. Default 8.
+    /// Queries that run side by side; more wait. One that was cancelled counts until its last operator has stopped. Default 8.
     pub concurrency: usize,
+    /// Queries that wait for a place; more are refused at once. Default 64.
+    pub waiting: usize,
     /// Seconds between one computation of the fleet series on `/metrics` and the end of the minute it covers. Default 10.
     pub settle_seconds: u64,
 }
@@ -36,10 +42,13 @@ impl Default for Config {
             answer_bytes_max: 256 << 20,
             timeout_ms: 60_000,
             memory_bytes: 1 << 30,
+            memory_bytes_per_query: 512 << 20,
+            column_bytes_max: 128 << 20,
             footer_cache_bytes: 256 << 20,
             spill_bytes_max: 20 << 30,
             partitions: 2,
             concurrency: 8,
+            waiting: 64,
             settle_seconds: 10,
         }
     }
@@ -72,6 +81,14 @@ impl Config {
         within("query.partitions", self.partitions, 1..=PARTITIONS_MAX, faults);
         within("query.concurrency", self.concurrency, 1..=CONCURRENCY_MAX, faults);
         within("query.settle_seconds", self.settle_seconds, 0..=59, faults);
+        within(
+            "query.memory_bytes_per_query",
+            self.memory_bytes_per_query,
+            MEMORY_BYTES_MIN..=MEMORY_BYTES_MAX,
+            faults,
+        );
+        within("query.column_bytes_max", self.column_bytes_max, 1..=MEMORY_BYTES_MAX, faults);
+        within("query.waiting", self.waiting, 0..=CONCURRENCY_MAX, faults);
     }
 
     /// The longest a query may take.

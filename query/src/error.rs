@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use datafusion::common::{DataFusionError, SchemaError};
+use datafusion::common::{DataFusionError, SchemaError, resources_datafusion_err};
 use service::error::Kind;
 use telemetry::contract::ApiError;
 
@@ -25,6 +25,24 @@ pub(crate) fn timeout(after: Duration) -> ApiError {
 /// All places are taken and none came free in time.
 pub(crate) fn overloaded(running: usize) -> ApiError {
     api("overloaded", format!("{running} queries are running"), Some("try again in a few seconds"))
+}
+
+/// So many wait for a place that one more would wait in vain.
+pub(crate) fn crowded(waiting: usize) -> ApiError {
+    let hint = "try again in a few seconds; `SELECT * FROM system.queries` lists what runs";
+    api("overloaded", format!("{waiting} queries wait for a place (query.waiting)"), Some(hint))
+}
+
+/// A thread of the engine gave up in the middle of the query.
+pub(crate) fn panicked(what: &str) -> DataFusionError {
+    if what.contains("overflow") {
+        return resources_datafusion_err!("a column of one batch grew past 2 GiB ({what})");
+    }
+    DataFusionError::External(Box::new(
+        service::Error::internal(format!("the query engine failed: {what}")).with_hint(
+            "this is a fault of the engine, not of the data; write the statement another way, and report it",
+        ),
+    ))
 }
 
 /// What a query answers when it fails.
@@ -84,7 +102,7 @@ fn hint(error: &SchemaError) -> Option<&'static str> {
 fn from_service(error: &service::Error) -> ApiError {
     let kind = match error.kind() {
         Kind::Throttled { .. } => "overloaded",
-        Kind::Corrupt | Kind::Conflict | Kind::Cancelled => "internal",
+        Kind::Corrupt | Kind::Conflict => "internal",
         kind => kind.name(),
     };
     ApiError { kind: kind.to_owned(), message: service::error::chain(error), hint: error.hint().map(str::to_owned) }

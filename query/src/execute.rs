@@ -1,12 +1,18 @@
-//! Runs a plan within limits: a place among the running queries, a deadline, a number of rows.
+//! Runs a plan within limits: a place among the running queries, a deadline, memory, a number of rows.
 
+mod memory;
+pub(crate) mod running;
+mod stoppable;
 mod workers;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use datafusion::{
-    common::{Result, exec_datafusion_err, resources_datafusion_err, utils::memory::RecordBatchMemoryCounter},
+    common::{
+        DataFusionError, Result, exec_datafusion_err, resources_datafusion_err, utils::memory::RecordBatchMemoryCounter,
+    },
+    execution::memory_pool::MemoryPool,
     physical_plan::{SendableRecordBatchStream, execute_stream},
 };
 use futures::StreamExt;
@@ -17,12 +23,18 @@ use telemetry::{
     table::Role,
 };
 use tokio::{
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout_at},
 };
 
 use crate::{config::Config, error, plan::Scope, session::Shared};
+use memory::QueryMemory;
+use running::{Phase, Registry, Running, Stop};
+use stoppable::stoppable;
 use workers::Workers;
+
+/// Threads for queries, however many places there are.
+const THREADS_MAX: usize = 256;
 
 /// An answer before it is encoded.
 pub(crate) struct Collected {
@@ -43,6 +55,8 @@ pub(crate) struct Engine {
     shared: Shared,
     workers: Workers,
     places: Arc<Semaphore>,
+    waiting: Semaphore,
+    running: Arc<Registry>,
     answered: Counter,
     failed: Counter,
 }
@@ -58,13 +72,14 @@ impl Engine {
         };
         let (answered, failed) = (outcome("answered"), outcome("failed"));
         let places = Arc::new(Semaphore::new(config.concurrency));
-        let (free, concurrency) = (Arc::downgrade(&places), config.concurrency);
-        deps.metrics.observe("tokenwatt_query_running", "Queries running now.", &[], move || {
-            free.upgrade().map(|free| concurrency.saturating_sub(free.available_permits()) as f64)
-        });
-        let workers = Workers::start(config.partitions)
-            .map_err(|error| exec_datafusion_err!("no threads for queries: {error}"))?;
-        Ok(Engine { config, lake, deps, shared, workers, places, answered, failed })
+        let running = Arc::<Registry>::default();
+        observe(&running, &deps);
+        // Those of one query for each place, should it not come to a point where it can stop, and those of one that can.
+        let threads = config.partitions.saturating_mul(config.concurrency.saturating_add(1)).min(THREADS_MAX);
+        let workers =
+            Workers::start(threads).map_err(|error| exec_datafusion_err!("no threads for queries: {error}"))?;
+        let waiting = Semaphore::new(config.waiting);
+        Ok(Engine { config, lake, deps, shared, workers, places, waiting, running, answered, failed })
     }
 
     /// Answers one statement.
@@ -83,32 +98,58 @@ impl Engine {
         outcome
     }
 
+    /// The queries that run, and the way to stop one.
+    pub(crate) fn running(&self) -> &Arc<Registry> {
+        &self.running
+    }
+
     /// Waits for a place, then for the answer, both within the query's time: who never got a place may come again, who had one
     /// asked for too much.
     async fn admitted(self: &Arc<Self>, request: SqlRequest) -> Result<Collected, ApiError> {
         let started = self.deps.clock.monotonic();
         let timeout = self.config.timeout(request.timeout_ms);
         let deadline = Instant::now() + timeout;
-        // The semaphore is never closed, so this only waits.
-        let _place = timeout_at(deadline, self.places.acquire())
-            .await
-            .map_err(|_| error::overloaded(self.config.concurrency))?;
-        let engine = Arc::clone(self);
-        let answered = timeout_at(deadline, self.workers.run(async move { engine.answer(&request).await })).await;
-        let mut collected = answered.map_err(|_| error::timeout(timeout))?.map_err(|error| error::to_api(&error))?;
+        let place = self.place(deadline).await?;
+        let memory = QueryMemory::new(self.shared.memory(), self.config.memory_bytes_per_query);
+        let running = self.running.enter(&request.sql, self.deps.clock.now_us(), memory, place);
+        let _watched = Watched(Arc::clone(&running));
+        let (engine, working) = (Arc::clone(self), Arc::clone(&running));
+        let answer = async move { engine.answer(&request, &working).await };
+        let answered = timeout_at(deadline, self.workers.run(answer)).await;
+        let answered = answered.map_err(|_| error::timeout(timeout))?;
+        let mut collected = answered.map_err(|error| error::to_api(&error))?;
         collected.elapsed = self.deps.clock.monotonic().saturating_sub(started);
         Ok(collected)
     }
 
-    async fn answer(&self, request: &SqlRequest) -> Result<Collected> {
+    /// A place among the running queries; who waits for one is counted, and too many do not wait at all.
+    async fn place(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, ApiError> {
+        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+            return Ok(place);
+        }
+        let _waiting = self.waiting.try_acquire().map_err(|_| error::crowded(self.config.waiting))?;
+        // The semaphore is never closed, so this only waits.
+        match timeout_at(deadline, Arc::clone(&self.places).acquire_owned()).await {
+            Ok(Ok(place)) => Ok(place),
+            _ => Err(error::overloaded(self.config.concurrency)),
+        }
+    }
+
+    async fn answer(&self, request: &SqlRequest, running: &Arc<Running>) -> Result<Collected> {
         let now_us = self.deps.clock.now_us();
-        let scope = Scope::new(self.shared.clone(), self.lake.clone(), now_us);
-        let planned = scope.plan(request).await?;
-        let physical = planned.state.query_planner().create_physical_plan(&planned.plan, &planned.state).await?;
+        let shared = self.shared.within(Arc::clone(&running.memory) as Arc<dyn MemoryPool>)?;
+        let scope = Scope::new(shared, self.lake.clone(), Arc::clone(&self.running), now_us);
+        let planning = async {
+            let planned = scope.plan(request).await?;
+            let physical = planned.state.query_planner().create_physical_plan(&planned.plan, &planned.state).await?;
+            Ok::<_, DataFusionError>((planned, stoppable(physical, running)?))
+        };
+        let (planned, physical) = running.within(Phase::Planning, planning).await?;
         let stream = execute_stream(physical, planned.state.task_ctx())?;
         let schema = stream.schema();
-        let (batches, truncated) =
-            collect(stream, self.config.rows(request.max_rows), self.config.answer_bytes_max).await?;
+        let limits = (self.config.rows(request.max_rows), self.config.answer_bytes_max);
+        let collecting = collect(stream, limits, running);
+        let (batches, truncated) = running.within(Phase::Executing, collecting).await?;
         let snapshots = scope.snapshots();
         Ok(Collected {
             schema,
@@ -122,12 +163,33 @@ impl Engine {
     }
 }
 
+/// Tells a query to stop once nobody waits for it.
+struct Watched(Arc<Running>);
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.0.stop(Stop::Abandoned);
+    }
+}
+
+fn observe(running: &Arc<Registry>, deps: &Deps) {
+    let gauge = |name: &str, help: &str, counts: fn(&Running) -> bool| {
+        let registry = Arc::downgrade(running);
+        deps.metrics.observe(name, help, &[], move || {
+            registry.upgrade().map(|registry| registry.list().iter().filter(|running| counts(running)).count() as f64)
+        });
+    };
+    gauge("tokenwatt_query_running", "Queries that hold a place.", |_| true);
+    let help = "Queries that nobody waits for any more and that have not come to a point where they can stop.";
+    gauge("tokenwatt_query_stopping", help, |running| running.stopped().is_some());
+}
+
 /// The stream's first `limit` rows, and whether there were more. An answer is outside the pool that bounds its computation, so its
 /// bytes have a bound of their own.
 async fn collect(
     mut stream: SendableRecordBatchStream,
-    limit: usize,
-    bytes_max: usize,
+    (limit, bytes_max): (usize, usize),
+    running: &Running,
 ) -> Result<(Vec<RecordBatch>, bool)> {
     let (mut batches, mut room) = (Vec::new(), limit);
     let mut held = RecordBatchMemoryCounter::new();
@@ -138,6 +200,7 @@ async fn collect(
                 "the answer is larger than {bytes_max} bytes (query.answer_bytes_max)"
             ));
         }
+        running.count_rows(batch.num_rows().min(room));
         if batch.num_rows() > room {
             batches.push(batch.slice(0, room));
             return Ok((batches, true));

@@ -8,6 +8,7 @@
 //! 1. A query sees one version of each table, however often it names it.
 //! 2. Whatever the front, a plan that writes, defines or sets anything is refused before it is optimized.
 
+mod bound;
 mod catalog;
 mod meaning;
 mod parse;
@@ -15,6 +16,8 @@ mod range;
 mod view;
 
 use std::{collections::BTreeMap, sync::Arc};
+
+pub(crate) use bound::{BoundFunctions, BoundedPlanner, StopPlanning};
 
 use datafusion::{
     common::{ParamValues, Result, ScalarValue},
@@ -27,12 +30,19 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use telemetry::contract::{AnswerColumn, SqlRequest};
 
-use crate::{error, scan::LakeTable, session::Shared, views::View};
+use crate::{
+    error,
+    execute::running::{Registry, Running},
+    scan::LakeTable,
+    session::Shared,
+    views::View,
+};
 
 /// One query's view of the lake: its tables, pinned as they are first named.
 pub(crate) struct Scope {
     shared: Shared,
     lake: Lake,
+    running: Arc<Registry>,
     now_us: i64,
     pins: Mutex<BTreeMap<String, Arc<LakeTable>>>,
     views: Mutex<BTreeMap<&'static str, Arc<view::ViewTable>>>,
@@ -50,8 +60,8 @@ pub(crate) struct Planned {
 
 impl Scope {
     /// A scope in which nothing is pinned yet and `now()` is `now_us`.
-    pub(crate) fn new(shared: Shared, lake: Lake, now_us: i64) -> Arc<Scope> {
-        Arc::new(Scope { shared, lake, now_us, pins: Mutex::default(), views: Mutex::default() })
+    pub(crate) fn new(shared: Shared, lake: Lake, running: Arc<Registry>, now_us: i64) -> Arc<Scope> {
+        Arc::new(Scope { shared, lake, running, now_us, pins: Mutex::default(), views: Mutex::default() })
     }
 
     /// Plans one read-only statement.
@@ -77,6 +87,11 @@ impl Scope {
     /// What `now()` is, microseconds since 1970-01-01 UTC.
     pub(crate) fn now_us(&self) -> i64 {
         self.now_us
+    }
+
+    /// The queries that run now.
+    pub(crate) fn running(&self) -> Vec<Arc<Running>> {
+        self.running.list()
     }
 
     /// The newest version of a table, without pinning it: for tables about tables.

@@ -14,15 +14,20 @@ use datafusion::{
     common::Result,
     execution::{
         SessionState, SessionStateBuilder,
-        memory_pool::{GreedyMemoryPool, TrackConsumersPool},
+        memory_pool::{GreedyMemoryPool, MemoryPool, TrackConsumersPool},
         object_store::ObjectStoreUrl,
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
+    optimizer::{Optimizer, OptimizerRule},
     prelude::SessionConfig,
 };
 use lake::Lake;
 
-use crate::{config::Config, functions};
+use crate::{
+    config::Config,
+    functions,
+    plan::{BoundFunctions, BoundedPlanner, StopPlanning},
+};
 
 /// Catalog of every session.
 pub(crate) const CATALOG: &str = "tokenwatt";
@@ -38,6 +43,7 @@ const CONSUMERS_NAMED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(4);
 #[derive(Clone)]
 pub(crate) struct Shared {
     template: SessionState,
+    runtime: Arc<RuntimeEnv>,
     store: ObjectStoreUrl,
 }
 
@@ -49,11 +55,24 @@ impl Shared {
         runtime.register_object_store(store.as_ref(), lake.store());
         let template = SessionStateBuilder::new()
             .with_config(settings(config))
-            .with_runtime_env(runtime)
+            .with_runtime_env(Arc::clone(&runtime))
             .with_default_features()
+            .with_query_planner(Arc::new(BoundedPlanner { column_bytes_max: config.column_bytes_max }))
+            .with_optimizer_rules(rules(config))
             .build();
         let template = with_functions(template)?;
-        Ok(Shared { template, store })
+        Ok(Shared { template, runtime, store })
+    }
+
+    /// The memory that all queries have together.
+    pub(crate) fn memory(&self) -> Arc<dyn MemoryPool> {
+        Arc::clone(&self.runtime.memory_pool)
+    }
+
+    /// The same for one query, which holds no more than `memory` gives it.
+    pub(crate) fn within(&self, memory: Arc<dyn MemoryPool>) -> Result<Shared> {
+        let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime).with_memory_pool(memory).build_arc()?;
+        Ok(Shared { runtime, ..self.clone() })
     }
 
     /// Where sessions find the lake's files.
@@ -63,8 +82,10 @@ impl Shared {
 
     /// A session of its own for one query, in which `now()` is `now_us` (microseconds since 1970-01-01 UTC).
     pub(crate) fn session(&self, catalogs: Arc<dyn CatalogProviderList>, now_us: i64) -> SessionState {
-        let mut state =
-            SessionStateBuilder::new_from_existing(self.template.clone()).with_catalog_list(catalogs).build();
+        let mut state = SessionStateBuilder::new_from_existing(self.template.clone())
+            .with_catalog_list(catalogs)
+            .with_runtime_env(Arc::clone(&self.runtime))
+            .build();
         let now = UNIX_EPOCH + Duration::from_micros(u64::try_from(now_us).unwrap_or(0));
         state.execution_props_mut().query_execution_start_time = Some(now.into());
         state
@@ -80,6 +101,16 @@ fn with_functions(mut state: SessionState) -> Result<SessionState> {
         state.register_udwf(function)?;
     }
     Ok(state)
+}
+
+/// DataFusion's rules, functions bounded before any of them computes one, and a look between them at whether the plan is still
+/// wanted.
+fn rules(config: &Config) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let stop: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(StopPlanning);
+    let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> =
+        vec![Arc::new(BoundFunctions { column_bytes_max: config.column_bytes_max })];
+    rules.extend(Optimizer::new().rules.into_iter().flat_map(|rule| [Arc::clone(&stop), rule]));
+    rules
 }
 
 /// A tenth of the default: enough to merge the runs of a view over hours.

@@ -1,5 +1,5 @@
-//! What Tokenwatt knows of itself, as tables: `system.freshness` and `system.files` of the lake as it is now, and views of what
-//! the collectors say.
+//! What Tokenwatt knows of itself, as tables: `system.freshness` and `system.files` of the lake as it is now,
+//! `system.queries` of what runs, and views of what the collectors say.
 
 pub(crate) mod views;
 
@@ -13,13 +13,19 @@ use datafusion::{catalog::TableProvider, common::Result, datasource::MemTable};
 use lake::{File, Snapshot, Value};
 use telemetry::table::TABLES;
 
-use crate::plan::Scope;
+use crate::{
+    execute::running::{Running, Stop},
+    plan::Scope,
+};
 
 /// Tables of the schema `system` that are made when they are asked for.
-pub(crate) const NAMES: [&str; 2] = ["freshness", "files"];
+pub(crate) const NAMES: [&str; 3] = ["freshness", "files", "queries"];
 
 /// The table of that name, as the lake is now; `None` if there is none.
 pub(crate) async fn table(name: &str, scope: &Arc<Scope>) -> Result<Option<Arc<dyn TableProvider>>> {
+    if name == "queries" {
+        return in_memory(queries(&scope.running(), scope.now_us())?).map(Some);
+    }
     let make: fn(&[Arc<Snapshot>], i64) -> Result<RecordBatch, ArrowError> = match name {
         "freshness" => freshness,
         "files" => files,
@@ -29,9 +35,35 @@ pub(crate) async fn table(name: &str, scope: &Arc<Scope>) -> Result<Option<Arc<d
     for table in TABLES {
         snapshots.push(scope.newest(table.name).await?);
     }
-    let batch = make(&snapshots, scope.now_us())?;
-    let table = MemTable::try_new(batch.schema(), vec![vec![batch]])?;
-    Ok(Some(Arc::new(table)))
+    in_memory(make(&snapshots, scope.now_us())?).map(Some)
+}
+
+fn in_memory(batch: RecordBatch) -> Result<Arc<dyn TableProvider>> {
+    Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
+}
+
+/// One row per query that holds a place, this one too.
+fn queries(running: &[Arc<Running>], now_us: i64) -> Result<RecordBatch, ArrowError> {
+    let state = |stopped: Option<Stop>| match stopped {
+        None => "running",
+        Some(Stop::Asked) => "cancelled",
+        Some(Stop::Abandoned) => "abandoned",
+    };
+    let of = || running.iter();
+    let whole = |bytes: usize| i64::try_from(bytes).ok();
+    nullable(vec![
+        ("id", Arc::new(of().map(|query| i64::try_from(query.id).ok()).collect::<Int64Array>())),
+        ("started_at", instants(of().map(|query| Some(query.started_us)))),
+        (
+            "age_s",
+            Arc::new(of().map(|query| now_us.saturating_sub(query.started_us) as f64 / 1e6).collect::<Float64Array>()),
+        ),
+        ("state", Arc::new(of().map(|query| Some(state(query.stopped()))).collect::<StringArray>())),
+        ("rows", Arc::new(of().map(|query| i64::try_from(query.rows()).ok()).collect::<Int64Array>())),
+        ("memory_bytes", Arc::new(of().map(|query| whole(query.memory.held())).collect::<Int64Array>())),
+        ("peak_memory_bytes", Arc::new(of().map(|query| whole(query.memory.peak())).collect::<Int64Array>())),
+        ("sql", Arc::new(of().map(|query| Some(query.sql.as_str())).collect::<StringArray>())),
+    ])
 }
 
 fn freshness(snapshots: &[Arc<Snapshot>], now_us: i64) -> Result<RecordBatch, ArrowError> {

@@ -3,11 +3,13 @@
 
 use std::{future::Future, io};
 
-use datafusion::common::{Result, exec_datafusion_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use tokio::{
     runtime::{Builder, Runtime},
-    task::JoinSet,
+    task::{JoinError, JoinSet},
 };
+
+use crate::error;
 
 /// Stack of a thread. A long chain of operators is a tree as deep as it is long, and planning, and dropping, descends it.
 const STACK_BYTES: usize = 64 << 20;
@@ -27,7 +29,7 @@ impl Workers {
         Ok(Workers { runtime: Some(runtime) })
     }
 
-    /// Runs the future on these threads.
+    /// Runs the future on these threads. One that panics is an error of its query alone.
     ///
     /// # Cancel safety
     /// Dropping the call stops the future at its next await.
@@ -40,9 +42,19 @@ impl Workers {
         only.spawn_on(future, runtime.handle());
         match only.join_next().await {
             Some(Ok(outcome)) => outcome,
-            Some(Err(error)) => Err(datafusion::common::DataFusionError::External(Box::new(error))),
+            Some(Err(error)) => Err(failure(error)),
             None => Err(exec_datafusion_err!("the query ended without an outcome")),
         }
+    }
+}
+
+fn failure(error: JoinError) -> DataFusionError {
+    match error.try_into_panic() {
+        Ok(payload) => {
+            let text = payload.downcast_ref::<String>().map(String::as_str);
+            error::panicked(text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("no reason given"))
+        }
+        Err(error) => DataFusionError::External(Box::new(error)),
     }
 }
 

@@ -1,14 +1,15 @@
 //! `POST /api/v1/sql`: a statement as JSON (`{"sql": …, "params": {…}}`) or as plain text; `Accept` chooses the answer.
+//! `DELETE /api/v1/queries/{id}`: stops one that runs.
 
 use std::sync::Arc;
 
 use axum::{
     Router,
     body::Bytes,
-    extract::State,
+    extract::{Path, State},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
-    routing::post,
+    routing::{delete, post},
 };
 use serde_json::json;
 use telemetry::contract::{ApiError, SqlRequest};
@@ -25,6 +26,7 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 pub(crate) fn router(engine: Arc<Engine>) -> Router {
     Router::new()
         .route("/api/v1/sql", post(sql))
+        .route("/api/v1/queries/{id}", delete(cancel))
         .layer(axum::extract::DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(engine)
 }
@@ -43,6 +45,19 @@ async fn sql(State(engine): State<Arc<Engine>>, headers: HeaderMap, body: Bytes)
         Ok(response) => response,
         Err(error) => refusal(&error),
     }
+}
+
+/// Tells a running query to stop; `system.queries` lists them.
+async fn cancel(State(engine): State<Arc<Engine>>, Path(id): Path<String>) -> Response {
+    let is_running = id.parse().is_ok_and(|id| engine.running().cancel(id));
+    if is_running {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    refusal(&ApiError {
+        kind: "not_found".to_owned(),
+        message: format!("no query {id} runs"),
+        hint: Some("`SELECT id, sql FROM system.queries` lists those that do".to_owned()),
+    })
 }
 
 async fn answered(engine: &Arc<Engine>, headers: &HeaderMap, body: &[u8]) -> Result<Response, ApiError> {
@@ -146,6 +161,7 @@ fn refusal(error: &ApiError) -> Response {
         "not_found" => StatusCode::NOT_FOUND,
         "too_large" => StatusCode::PAYLOAD_TOO_LARGE,
         "overloaded" | "unavailable" => StatusCode::SERVICE_UNAVAILABLE,
+        "cancelled" => StatusCode::CONFLICT,
         "timeout" => StatusCode::GATEWAY_TIMEOUT,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     };

@@ -1,0 +1,221 @@
+//! Operators that stop: each asks before every batch whether its query still runs, and notes on the thread whom it works for.
+//!
+//! An aggregate may go through billions of rows without an await in between, but none without a batch from below. A join may: its
+//! filter asks for it (see `plan::bound`).
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, RecordBatch},
+    datatypes::{DataType, SchemaRef},
+};
+use datafusion::{
+    common::{Result, resources_err, tree_node::TreeNodeRecursion},
+    execution::TaskContext,
+    physical_plan::{
+        ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties,
+        RecordBatchStream, ReplaceChildrenOptions, SendableRecordBatchStream, metrics::MetricsSet,
+    },
+};
+use futures::{Stream, StreamExt};
+
+use super::running::{Phase, Running};
+
+/// The most bytes of a value that a join writes once for every match: a batch of 8,192 copies takes 512 MiB.
+const REPEATED_BYTES_MAX: usize = 64 << 10;
+
+/// The plan with every operator made stoppable.
+pub(super) fn stoppable(plan: Arc<dyn ExecutionPlan>, running: &Arc<Running>) -> Result<Arc<dyn ExecutionPlan>> {
+    // Such an operator writes one row of its input down again for every match.
+    let repeats = plan.name().contains("Join") || plan.name() == "UnnestExec";
+    let mut children = Vec::with_capacity(plan.children().len());
+    for child in plan.children() {
+        let inner = stoppable(Arc::clone(child), running)?;
+        children.push(if repeats { Stoppable::new(inner, running, Some(REPEATED_BYTES_MAX)) } else { inner });
+    }
+    let plan = if children.is_empty() {
+        plan
+    } else {
+        plan.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep))?
+    };
+    Ok(Stoppable::new(plan, running, None))
+}
+
+struct Stoppable {
+    inner: Arc<dyn ExecutionPlan>,
+    running: Arc<Running>,
+    /// The most bytes of a value, where the operator above writes it again with every copy of its row.
+    value_bytes_max: Option<usize>,
+}
+
+impl Stoppable {
+    #[expect(clippy::new_ret_no_self, reason = "plans are passed as what they can do")]
+    fn new(
+        inner: Arc<dyn ExecutionPlan>,
+        running: &Arc<Running>,
+        value_bytes_max: Option<usize>,
+    ) -> Arc<dyn ExecutionPlan> {
+        Arc::new(Stoppable { inner, running: Arc::clone(running), value_bytes_max })
+    }
+}
+
+impl fmt::Debug for Stoppable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl DisplayAs for Stoppable {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stoppable")
+    }
+}
+
+impl ExecutionPlan for Stoppable {
+    fn name(&self) -> &'static str {
+        "Stoppable"
+    }
+
+    fn downcast_delegate(&self) -> Option<&dyn ExecutionPlan> {
+        Some(self.inner.as_ref())
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.inner.properties()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.inner]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        let inner = children.pop().unwrap_or_else(|| Arc::clone(&self.inner));
+        Ok(Stoppable::new(inner, &self.running, self.value_bytes_max))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.running.check()?;
+        let _entered = self.running.enter(Phase::Executing);
+        let inner = self.inner.execute(partition, context)?;
+        Ok(Box::pin(Stopping { inner, running: Arc::clone(&self.running), value_bytes_max: self.value_bytes_max }))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        self.inner.metrics()
+    }
+}
+
+struct Stopping {
+    inner: SendableRecordBatchStream,
+    running: Arc<Running>,
+    value_bytes_max: Option<usize>,
+}
+
+impl Stream for Stopping {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        self.running.check()?;
+        let _entered = self.running.enter(Phase::Executing);
+        let polled = self.inner.poll_next_unpin(context);
+        if let (Poll::Ready(Some(Ok(batch))), Some(bytes_max)) = (&polled, self.value_bytes_max) {
+            check_values(batch, bytes_max)?;
+        }
+        polled
+    }
+}
+
+impl RecordBatchStream for Stopping {
+    fn schema(&self) -> SchemaRef {
+        self.inner.schema()
+    }
+}
+
+/// # Errors
+/// `ResourcesExhausted` if a value is so large that a batch of copies of it would be past its bound.
+fn check_values(batch: &RecordBatch, bytes_max: usize) -> Result<()> {
+    for (column, field) in batch.columns().iter().zip(batch.schema().fields()) {
+        let widest = widest_value(column);
+        if widest > bytes_max {
+            return resources_err!(
+                "`{}` holds a value of {widest} bytes, which a join or unnest may write once per row; the most is {bytes_max} bytes: \
+                 shorten it with left(), or share it with arrow_cast(…, 'Utf8View')",
+                field.name()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of the largest value, where copies of it take as much again: views share what they show.
+fn widest_value(column: &ArrayRef) -> usize {
+    fn widest<O: Into<i64> + Copy>(offsets: &[O], element_bytes: usize) -> usize {
+        let lengths = offsets.windows(2).map(|pair| pair[1].into().saturating_sub(pair[0].into()));
+        usize::try_from(lengths.max().unwrap_or(0)).unwrap_or(0).saturating_mul(element_bytes)
+    }
+    match column.data_type() {
+        DataType::Utf8 => widest(column.as_string::<i32>().value_offsets(), 1),
+        DataType::LargeUtf8 => widest(column.as_string::<i64>().value_offsets(), 1),
+        DataType::Binary => widest(column.as_binary::<i32>().value_offsets(), 1),
+        DataType::LargeBinary => widest(column.as_binary::<i64>().value_offsets(), 1),
+        DataType::List(_) => {
+            let list = column.as_list::<i32>();
+            widest(list.value_offsets(), element_bytes(list.values()))
+        }
+        DataType::LargeList(_) => {
+            let list = column.as_list::<i64>();
+            widest(list.value_offsets(), element_bytes(list.values()))
+        }
+        DataType::Map(..) => {
+            let map = column.as_map();
+            let entries: ArrayRef = Arc::new(map.entries().clone());
+            widest(map.value_offsets(), element_bytes(&entries))
+        }
+        DataType::Struct(_) => column.as_struct().columns().iter().map(widest_value).sum(),
+        _ => 0,
+    }
+}
+
+/// Mean bytes of a list's element, at least one.
+fn element_bytes(values: &ArrayRef) -> usize {
+    let bytes = values.to_data().get_slice_memory_size().unwrap_or(0);
+    (bytes / values.len().max(1)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array, ListArray, StringArray, StringViewArray};
+    use arrow::datatypes::Int64Type;
+
+    use super::widest_value;
+
+    #[test]
+    fn the_widest_value_counts_and_views_share_theirs() {
+        let text = "x".repeat(500);
+        let strings: ArrayRef = Arc::new(StringArray::from(vec!["a", &text, "b"]));
+        assert_eq!(widest_value(&strings), 500);
+        let views: ArrayRef = Arc::new(StringViewArray::from(vec![text.as_str()]));
+        assert_eq!(widest_value(&views), 0);
+        let lists = ListArray::from_iter_primitive::<Int64Type, _, _>([Some(vec![Some(1); 3]), Some(vec![Some(1); 7])]);
+        assert_eq!(widest_value(&(Arc::new(lists) as ArrayRef)), 56);
+        assert_eq!(widest_value(&(Arc::new(Int64Array::from(vec![1])) as ArrayRef)), 0);
+    }
+}

@@ -1,0 +1,197 @@
+//! Puts every expression of a plan within bounds: functions, and what makes large values without being one.
+//!
+//! ```text
+//! before constants are computed: functions ─► after all rules: functions those added, `||`, `~`, CASE, large constants, joins' filters
+//! ```
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::{
+    catalog::Session,
+    common::{
+        DFSchema, Result,
+        tree_node::{Transformed, TransformedResult, TreeNode},
+    },
+    execution::context::QueryPlanner,
+    logical_expr::{
+        BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF,
+        expr::{AggregateFunctionParams, ScalarFunction},
+        expr_rewriter::NamePreserver,
+        utils::merge_schema,
+    },
+    optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule},
+    physical_plan::ExecutionPlan,
+    physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner},
+};
+
+use crate::{execute::running, functions, functions::bounded};
+
+/// A constant that a full batch of 8,192 rows may repeat without a look at what that comes to: 128 MiB.
+const CONSTANT_BYTES_MAX: u64 = 16 << 10;
+
+/// Bounds the functions that a statement names, before a rule computes any of them.
+#[derive(Debug)]
+pub(crate) struct BoundFunctions {
+    pub(crate) column_bytes_max: usize,
+}
+
+impl OptimizerRule for BoundFunctions {
+    fn name(&self) -> &'static str {
+        "bound_functions"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        None
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        each_expression(plan, |expr, _| function(expr, self.column_bytes_max))
+    }
+}
+
+/// Asks between two rules whether somebody still waits for the plan: a statement may be as long as it takes to optimize.
+#[derive(Debug)]
+pub(crate) struct StopPlanning;
+
+impl OptimizerRule for StopPlanning {
+    fn name(&self) -> &'static str {
+        "stop_planning"
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        running::check()?;
+        Ok(Transformed::no(plan))
+    }
+}
+
+/// Bounds what is left, then plans it.
+#[derive(Debug)]
+pub(crate) struct BoundedPlanner {
+    pub(crate) column_bytes_max: usize,
+}
+
+#[async_trait]
+impl QueryPlanner for BoundedPlanner {
+    async fn create_physical_plan(&self, plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        running::check()?;
+        let bounded = each_expression(plan.clone(), |expr, schema| self.bounded(expr, schema)).data()?;
+        let bounded = constants(bounded, self.column_bytes_max).data()?;
+        let bounded = join_filters(bounded, self.column_bytes_max).data()?;
+        DefaultPhysicalPlanner::default().create_physical_plan(&bounded, session).await
+    }
+}
+
+impl BoundedPlanner {
+    fn bounded(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+        let max = self.column_bytes_max;
+        match expr {
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::StringConcat, right }) => {
+                Ok(Transformed::yes(call(functions::text_concat(), vec![*left, *right], max)))
+            }
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_search(op) => {
+                Ok(Transformed::yes(call(functions::text_search(op), vec![*left, *right], max)))
+            }
+            Expr::Case(case) => {
+                let case = Expr::Case(guarded(case, max));
+                let kind = case.get_type(schema);
+                let is_small = kind.is_ok_and(|kind| kind.is_primitive() || kind.is_null() || kind == BOOLEAN);
+                Ok(Transformed::yes(if is_small { case } else { call(functions::held(), vec![case], max) }))
+            }
+            Expr::AggregateFunction(mut aggregate) => {
+                let AggregateFunctionParams { args, .. } = &mut aggregate.params;
+                args.iter_mut().for_each(|argument| guard(argument, max));
+                Ok(Transformed::yes(Expr::AggregateFunction(aggregate)))
+            }
+            Expr::WindowFunction(mut window) => {
+                window.params.args.iter_mut().for_each(|argument| guard(argument, max));
+                Ok(Transformed::yes(Expr::WindowFunction(window)))
+            }
+            other => function(other, max),
+        }
+    }
+}
+
+const BOOLEAN: arrow::datatypes::DataType = arrow::datatypes::DataType::Boolean;
+
+fn is_search(op: Operator) -> bool {
+    matches!(op, Operator::RegexMatch | Operator::RegexIMatch | Operator::RegexNotMatch | Operator::RegexNotIMatch)
+}
+
+/// Rewrites every expression of the plan and of its subqueries, innermost first; columns keep their names.
+fn each_expression(
+    plan: LogicalPlan,
+    mut rewrite: impl FnMut(Expr, &DFSchema) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
+    plan.transform_up_with_subqueries(|node| {
+        running::check()?;
+        let schema = merge_schema(&node.inputs());
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let rewritten = expr.transform_up(|inner| rewrite(inner, &schema))?;
+            Ok(rewritten.update_data(|expr| name.restore(expr)))
+        })
+    })
+}
+
+/// Guards the large constants that a projection writes out for every row.
+fn constants(plan: LogicalPlan, bytes_max: usize) -> Result<Transformed<LogicalPlan>> {
+    plan.transform_up_with_subqueries(|node| {
+        if !matches!(node, LogicalPlan::Projection(_)) {
+            return Ok(Transformed::no(node));
+        }
+        node.map_expressions(|mut expr| {
+            let name = NamePreserver::new_for_projection().save(&expr);
+            match &mut expr {
+                Expr::Alias(alias) => guard(&mut alias.expr, bytes_max),
+                expr => guard(expr, bytes_max),
+            }
+            Ok(Transformed::yes(name.restore(expr)))
+        })
+    })
+}
+
+/// Has the filters of joins ask whether the query still runs. A join goes through every pair of its left side and a batch of
+/// its right before it asks for another batch, and where no pair passes it gives none in between.
+fn join_filters(plan: LogicalPlan, bytes_max: usize) -> Result<Transformed<LogicalPlan>> {
+    plan.transform_up_with_subqueries(|node| {
+        let LogicalPlan::Join(mut join) = node else { return Ok(Transformed::no(node)) };
+        join.filter = join.filter.map(|filter| call(functions::held(), vec![filter], bytes_max));
+        Ok(Transformed::yes(LogicalPlan::Join(join)))
+    })
+}
+
+fn function(expr: Expr, bytes_max: usize) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::ScalarFunction(ScalarFunction { func, args }) => Ok(match bounded::of(&func, bytes_max) {
+            Some(func) => Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args })),
+            None => Transformed::no(Expr::ScalarFunction(ScalarFunction { func, args })),
+        }),
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+fn call(func: Arc<ScalarUDF>, args: Vec<Expr>, bytes_max: usize) -> Expr {
+    let func = bounded::of(&func, bytes_max).unwrap_or(func);
+    Expr::ScalarFunction(ScalarFunction { func, args })
+}
+
+/// The branches of a CASE are written out row by row, constants too.
+fn guarded(mut case: Case, bytes_max: usize) -> Case {
+    case.when_then_expr.iter_mut().for_each(|(_, then)| guard(then, bytes_max));
+    case.else_expr.iter_mut().for_each(|otherwise| guard(otherwise, bytes_max));
+    case
+}
+
+/// A large constant, where it is written out for every row.
+fn guard(expr: &mut Expr, bytes_max: usize) {
+    let is_large = |expr: &Expr| match expr {
+        Expr::Literal(value, _) => bounded::size_of_scalar(value).is_ok_and(|bytes| bytes > CONSTANT_BYTES_MAX),
+        _ => false,
+    };
+    if is_large(expr) {
+        let constant = std::mem::take(expr);
+        *expr = call(functions::held(), vec![constant], bytes_max);
+    }
+}

@@ -1,0 +1,108 @@
+//! What expressions make is bounded before it is made, and charged while it lives.
+
+use serde_json::json;
+
+use super::{stopping::until_idle, world::World};
+use crate::Config;
+
+/// Statements whose results would take gigabytes: the bound is looked at before them.
+const AMPLIFIERS: &[&str] = &[
+    "SELECT repeat('x', 1000000) FROM generate_series(1, 10000)",
+    "SELECT sum(length(repeat('x', CAST(value * 0 + 1000000 AS BIGINT)))) FROM generate_series(1, 10000)",
+    "SELECT max(rpad('x', 1000000, 'é')) FROM generate_series(1, 10000)",
+    "SELECT max(lpad(CAST(value AS VARCHAR), 1000000)) FROM generate_series(1, 10000)",
+    "SELECT max(concat(value, repeat('x', 1000000))) FROM generate_series(1, 10000)",
+    "SELECT max(concat_ws(repeat('x', 100000), value, value, value)) FROM generate_series(1, 10000)",
+    "SELECT max(repeat('x', 1000000) || value) FROM generate_series(1, 10000)",
+    "SELECT max(replace(repeat('x', 30000), 'x', CAST(value AS VARCHAR))) FROM generate_series(1, 10000)",
+    "SELECT max(regexp_replace(repeat('x', 10000), '(x*)', '\\1\\1\\1\\1\\1\\1\\1\\1', 'g')) FROM generate_series(1, 10000)",
+    "SELECT max(translate(repeat('x', 100000), 'x', '€')) FROM generate_series(1, 10000)",
+    "SELECT max(cardinality(array_repeat(value, 1000000))) FROM generate_series(1, 10000)",
+    "SELECT max(cardinality(range(0, value * 0 + 1000000))) FROM generate_series(1, 10000)",
+    "SELECT max(cardinality(generate_series(DATE '1000-01-01', DATE '9000-01-01', INTERVAL '1 day'))), value FROM generate_series(1, 10000) GROUP BY value",
+    "SELECT max(cardinality(array_resize([value], 1000000, 7))) FROM generate_series(1, 10000)",
+    "SELECT max(array_to_string([value, value, value], repeat('x', 100000))) FROM generate_series(1, 10000)",
+    "SELECT max(CASE WHEN value % 2 = 0 THEN repeat('x', 1000000) ELSE 'y' END) FROM generate_series(1, 10000)",
+    "SELECT repeat('x', 1000000000)",
+    "SELECT cardinality(array_repeat(1, 1000000000))",
+    "SELECT cardinality(range(0, 1000000000000))",
+    "SELECT levenshtein(repeat('x', 1000000), repeat('y', 1000000))",
+];
+
+#[tokio::test]
+async fn results_that_would_take_gigabytes_are_refused() {
+    let world = World::new().await;
+    for sql in AMPLIFIERS {
+        let error = world.try_ask(sql).await.expect_err(sql);
+        assert_eq!(error.kind, "too_large", "{sql}: {error:?}");
+        assert!(error.message.contains("query.column_bytes_max"), "{sql}: {error:?}");
+    }
+    // A constant of the statement itself, written out for every row.
+    let sql = format!("SELECT '{}' FROM generate_series(1, 10000)", "x".repeat(500_000));
+    let error = world.try_ask(&sql).await.expect_err("too large");
+    assert!(error.message.contains("query.column_bytes_max"), "{error:?}");
+    until_idle(&world).await;
+}
+
+/// What is reasonable is answered as ever: bounds change no result.
+#[tokio::test]
+async fn bounds_change_no_result() {
+    let world = World::new().await;
+    for (sql, expected) in [
+        ("SELECT repeat('ab', 3), lpad('7', 3, '0'), 'a' || NULL, 'a' || 1", json!(["ababab", "007", null, "a1"])),
+        ("SELECT concat('a', NULL, 1), concat_ws('-', 'a', NULL, 'b')", json!(["a1", "a-b"])),
+        ("SELECT array_repeat('x', 2), range(1, 7, 2), [1] || [2]", json!([["x", "x"], [1, 3, 5], [1, 2]])),
+        ("SELECT 'abc' ~ 'B', 'abc' ~* 'B', 'abc' !~ '^a', NULL ~ 'a'", json!([false, true, false, null])),
+        (
+            "SELECT regexp_replace('aaa', 'a', 'b', 'g'), replace('aXa', 'X', ''), upper('ß')",
+            json!(["bbb", "aa", "SS"]),
+        ),
+        ("SELECT sum(length(repeat('x', value))) FROM generate_series(1, 5000) AS t(value)", json!([12_502_500])),
+        ("SELECT count(DISTINCT repeat('x', value % 3)) FROM generate_series(1, 9000) AS t(value)", json!([3])),
+        ("SELECT count(*) FROM generate_series(1, 9000) AS t(value) WHERE (value || 'x') ~ '7x$'", json!([900])),
+        (
+            "SELECT max(length(CASE WHEN value > 3 THEN value || 'abc' ELSE 'x' END)) FROM generate_series(1, 5) AS t(value)",
+            json!([4]),
+        ),
+        (
+            "SELECT sum(length(rpad('é', 2000, value || ''))) FROM generate_series(1, 9000) AS t(value)",
+            json!([18_000_000]),
+        ),
+    ] {
+        assert_eq!(json!(world.rows(sql).await[0]), expected, "{sql}");
+    }
+}
+
+/// Many results at once are bounded together, by what one query may hold.
+#[tokio::test]
+async fn results_that_are_held_together_are_charged_together() {
+    let world = World::new().await;
+    let one = "repeat('x', value * 0 + 12000)";
+    let several = |count: usize| {
+        let columns = (0..count).map(|index| format!("{one} || '{index}'")).collect::<Vec<_>>().join(", ");
+        format!("SELECT max(length(concat_ws('', {columns}))) FROM generate_series(1, 8192) AS t(value)")
+    };
+    let error = world.try_ask(&several(9)).await.expect_err("too much together");
+    assert_eq!(error.kind, "too_large", "{error:?}");
+    let world = World::with(Config { memory_bytes_per_query: 32 << 20, ..Config::default() }).await;
+    let sql = format!("SELECT max(length({one})) FROM generate_series(1, 8192) AS t(value)");
+    let error = world.try_ask(&sql).await.expect_err("more than one query may hold");
+    assert_eq!(error.kind, "too_large", "{error:?}");
+    assert!(error.message.contains("query.memory_bytes_per_query"), "{error:?}");
+}
+
+/// A join writes a value once for every match; one that is large enough for that to matter is refused.
+#[tokio::test]
+async fn a_join_does_not_multiply_large_values() {
+    let world = World::new().await;
+    let joined = |bytes: usize| {
+        format!(
+            "SELECT max(length(s)), count(*) FROM (SELECT repeat('x', {bytes} + value * 0) AS s FROM generate_series(1, 2) AS t(value)) AS a \
+             CROSS JOIN generate_series(1, 9000) AS b"
+        )
+    };
+    assert_eq!(world.rows(&joined(10_000)).await, [[json!(10_000), json!(18_000)]]);
+    let error = world.try_ask(&joined(1_000_000)).await.expect_err("too large");
+    assert_eq!(error.kind, "too_large", "{error:?}");
+    assert!(error.message.contains("a join or unnest"), "{error:?}");
+}
