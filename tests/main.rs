@@ -8,6 +8,7 @@ mod world;
 mod crash;
 mod dialects;
 mod readers;
+mod receivers;
 mod s3;
 mod hostile;
 mod tls;
