@@ -140,15 +140,22 @@ async fn followed_lines_survive_kill_9_once_each() {
     let pattern = world.path().join("pods/*/*/*.log");
     let settings = format!("[[collector.tail]]\npath = \"{}\"\npoll = \"10ms\"\n", pattern.display());
     let mut written = 0;
+    let counted = "SELECT count(*), count(DISTINCT body) FROM logs WHERE service = 'engine' AND namespace = 'prod'";
+    let write = |from: i64| {
+        let second = this_second();
+        let line = |n| format!("{second}.{n:09}Z stdout F line {n}\n");
+        append(&log, &(from..from + 50).map(line).collect::<String>());
+        from + 50
+    };
     for kill in 0..4 {
         let server = up(&world, &settings);
+        // A file that is renamed before anybody knew of it is no longer one that the pattern names.
+        let before = written;
+        written = write(written);
+        server.until_at_least(counted, before + 1).await;
         let until = Instant::now() + Duration::from_millis(600 + 170 * kill);
         while Instant::now() < until {
-            let second = this_second();
-            let line = |n| format!("{second}.{n:09}Z stdout F line {n}\n");
-            let lines: String = (written..written + 50).map(line).collect();
-            append(&log, &lines);
-            written += 50;
+            written = write(written);
             std::thread::sleep(Duration::from_millis(7));
         }
         server.kill();
@@ -158,7 +165,6 @@ async fn followed_lines_survive_kill_9_once_each() {
     }
     let server = up(&world, &settings);
     server.until_taking().await;
-    let counted = "SELECT count(*), count(DISTINCT body) FROM logs WHERE service = 'engine' AND namespace = 'prod'";
     server.until_at_least(counted, written).await;
     // What could come twice would come with the next turns of the follower.
     append(&log, &format!("{}.000000000Z stdout F the last one\n", this_second()));

@@ -64,6 +64,7 @@ pub(crate) async fn run(feed: &mut Feed, gather: Gather, lanes: Lanes, clock: Sh
 }
 
 fn rows(mut gather: Gather, frames: Vec<Frame>, now: Duration, all: bool) -> Result<(Gather, Vec<Closed>), Halt> {
+    let mut closed = Vec::new();
     for frame in frames {
         let number = frame.number;
         let poison = |reason: String| Halt::Poison { frame: number, reason };
@@ -71,7 +72,9 @@ fn rows(mut gather: Gather, frames: Vec<Frame>, now: Duration, all: bool) -> Res
             Ok(taken) => taken.map_err(|error| poison(error.to_string()))?,
             Err(_) => return Err(poison("turning it into rows panicked".to_owned())),
         }
+        // After each, so that buffers stay near their limit whatever comes together.
+        closed.extend(gather.close(now, false)?);
     }
-    let closed = gather.close(now, all)?;
+    closed.extend(gather.close(now, all)?);
     Ok((gather, closed))
 }

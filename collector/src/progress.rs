@@ -14,6 +14,8 @@ pub struct Progress {
 
 #[derive(Default)]
 struct Shared {
+    /// How often everything began again. Rows of an earlier pass may still be on their way in its thread, and count no more.
+    pass: u64,
     /// Last frame whose rows are in the buffers.
     gathered: u64,
     /// When its body was received, microseconds since 1970-01-01 UTC.
@@ -27,12 +29,27 @@ struct Shared {
 impl Progress {
     /// Everything begins again after frame `after`: what was in buffers is gone.
     pub fn restart(&self, after: u64) {
-        *self.shared.lock() = Shared { gathered: after, ..Shared::default() };
+        let mut shared = self.shared.lock();
+        *shared = Shared { pass: shared.pass + 1, gathered: after, ..Shared::default() };
     }
 
-    /// Frame `number` is in the buffers; `open` are the oldest frames that still have rows there.
-    pub fn gathered(&self, number: u64, received_us: i64, open: impl Iterator<Item = (&'static str, Origin)>) {
+    /// The pass that [`Progress::restart`] began last.
+    pub fn pass(&self) -> u64 {
+        self.shared.lock().pass
+    }
+
+    /// Frame `number` is in the buffers of a pass; `open` are the oldest frames that still have rows there.
+    pub fn gathered(
+        &self,
+        pass: u64,
+        number: u64,
+        received_us: i64,
+        open: impl Iterator<Item = (&'static str, Origin)>,
+    ) {
         let mut shared = self.shared.lock();
+        if shared.pass != pass {
+            return;
+        }
         shared.gathered = number;
         shared.gathered_us = Some(received_us);
         for (table, origin) in open {
@@ -40,9 +57,12 @@ impl Progress {
         }
     }
 
-    /// A table's open buffer was closed.
-    pub fn closed(&self, table: &'static str, origin: Origin) {
+    /// A table's open buffer of a pass was closed.
+    pub fn closed(&self, pass: u64, table: &'static str, origin: Origin) {
         let mut shared = self.shared.lock();
+        if shared.pass != pass {
+            return;
+        }
         shared.open.remove(table);
         shared.closed.push((table, origin));
     }
@@ -105,18 +125,32 @@ mod tests {
     #[test]
     fn the_oldest_uncommitted_frame_of_any_table_holds_the_journal() {
         let progress = Progress::default();
-        progress.gathered(1, 10, [("tokens", origin(1))].into_iter());
-        progress.gathered(2, 20, [("tokens", origin(1)), ("spans", origin(2))].into_iter());
+        progress.gathered(0, 1, 10, [("tokens", origin(1))].into_iter());
+        progress.gathered(0, 2, 20, [("tokens", origin(1)), ("spans", origin(2))].into_iter());
         assert_eq!((progress.through(), progress.oldest_us(2)), (0, Some(1)));
-        progress.closed("tokens", origin(1));
+        progress.closed(0, "tokens", origin(1));
         assert_eq!(progress.through(), 0);
         progress.committed("tokens", origin(1));
         assert_eq!(progress.through(), 1);
-        progress.closed("spans", origin(2));
+        progress.closed(0, "spans", origin(2));
         progress.committed("spans", origin(2));
         assert_eq!((progress.through(), progress.oldest_us(2)), (2, None));
         assert_eq!((progress.behind(5), progress.oldest_us(5)), (3, Some(20)));
         progress.restart(1);
         assert_eq!((progress.through(), progress.behind(5)), (1, 4));
+    }
+
+    /// What a thread of an earlier pass still reports does not move the mark to which the journal is cut.
+    #[test]
+    fn an_earlier_pass_counts_no_more() {
+        let progress = Progress::default();
+        let old = progress.pass();
+        progress.gathered(old, 60, 1, [("tokens", origin(51))].into_iter());
+        progress.restart(50);
+        progress.gathered(old, 90, 2, [("tokens", origin(90))].into_iter());
+        progress.closed(old, "tokens", origin(90));
+        assert_eq!((progress.through(), progress.behind(90)), (50, 40));
+        progress.gathered(progress.pass(), 51, 3, [("tokens", origin(51))].into_iter());
+        assert_eq!(progress.through(), 50);
     }
 }

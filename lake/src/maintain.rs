@@ -37,6 +37,8 @@ const SWEEP_EVERY: Duration = Duration::from_secs(600);
 const SKEW_US: i64 = 60_000_000;
 /// Longest and shortest grace of replaced files. The log forgets after a day which files it named, so they cannot stay longer.
 const REPLACED: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(24 * 3_600));
+/// The shortest `keep_orphans`: no write and its commit take longer.
+const ORPHANS_MIN: Duration = Duration::from_secs(3_600);
 
 /// Settings of maintenance. Plain data; `tokenwatt.toml` holds them under `[maintenance]`.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -46,7 +48,7 @@ pub struct Settings {
     /// engines. Default 24h, which is also the most; shorter takes less disk.
     #[serde(with = "service::config::duration")]
     pub keep_replaced: Duration,
-    /// How long a file stays that was written and never committed, as a crash leaves it. Default 24h.
+    /// How long a file stays that was written and never committed, as a crash leaves it. Default 24h, at least 1h.
     #[serde(with = "service::config::duration")]
     pub keep_orphans: Duration,
     /// Days that a table keeps its rows, where other than its default: table to days.
@@ -65,8 +67,8 @@ impl Settings {
         if !(REPLACED.0..=REPLACED.1).contains(&self.keep_replaced) {
             faults.push("`maintenance.keep_replaced` must lie between 1m and 24h".to_owned());
         }
-        if self.keep_orphans < REPLACED.0 {
-            faults.push("`maintenance.keep_orphans` must be at least 1m".to_owned());
+        if self.keep_orphans < ORPHANS_MIN {
+            faults.push("`maintenance.keep_orphans` must be at least 1h: a write may take long".to_owned());
         }
         for (name, days) in &self.retention_days {
             if table::by_name(name).is_none() {

@@ -25,6 +25,10 @@ use crate::store::failure;
 /// Files deleted in one go; what is left is left for the next.
 const DELETES_MAX: usize = 10_000;
 
+/// How long entries of the log stay at least, however soon replaced files go: a process that slept for less than this finds
+/// all that was committed meanwhile. Milliseconds.
+const ENTRIES_MS: i64 = 3_600_000;
+
 /// How long files stay that the newest version does not name. Milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grace {
@@ -70,18 +74,16 @@ enum Fate {
 pub(crate) async fn vacuum(lake: &Lake, table: &'static Table, grace: Grace, now_ms: i64) -> Result<Swept> {
     // Listed before the log is read: what is committed in between is in the log, and what is written in between is not listed.
     let objects = list(lake, table).await?;
-    let head = &lake.shelf(table.name)?.head;
-    head.refresh().await?;
-    let removed = head.log.removed().await?;
-    let known = head.lock().await?;
+    // Read from the store and not from memory: a process that slept may remember a log whose next entries are gone. What was
+    // removed is read after what is there, so that a file on its way from one to the other is in at least one.
+    let log = &lake.shelf(table.name)?.head.log;
     let mut swept = Swept::default();
+    // Not a table yet, or a log that cannot be seen: either way nothing is known of any file.
+    let Some(state) = log.load(None).await? else { return Ok(swept) };
+    let removed = log.removed().await?;
     let mut deletes = Vec::new();
-    if known.state.version() < 0 {
-        // Not a table yet, or a log that cannot be seen. Either way nothing is known of any file.
-        return Ok(swept);
-    }
     for object in objects {
-        match judge(&object, &known.state, &removed, grace, now_ms) {
+        match judge(&object, &state, &removed, grace, now_ms) {
             Fate::Live => swept.live_bytes += object.size,
             Fate::Replaced => swept.replaced_bytes += object.size,
             Fate::Delete if deletes.len() < DELETES_MAX => {
@@ -92,9 +94,9 @@ pub(crate) async fn vacuum(lake: &Lake, table: &'static Table, grace: Grace, now
             Fate::Orphan | Fate::Delete => swept.orphan_bytes += object.size,
         }
     }
-    drop(known);
     lake.delete(deletes).await?;
-    swept.log_entries = head.log.clean_up(now_ms.saturating_sub(grace.replaced_ms), DELETES_MAX).await? as u64;
+    let entries_ms = grace.replaced_ms.max(ENTRIES_MS);
+    swept.log_entries = log.clean_up(now_ms.saturating_sub(entries_ms), DELETES_MAX).await? as u64;
     if swept.deleted > 0 {
         let (files, bytes) = (swept.deleted, swept.deleted_bytes);
         tracing::info!(

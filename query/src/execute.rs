@@ -7,7 +7,10 @@ mod workers;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use arrow::{
+    array::{Array, ArrayRef, AsArray, RecordBatch},
+    datatypes::{DataType, SchemaRef},
+};
 use datafusion::{
     common::{
         DataFusionError, Result, exec_datafusion_err, resources_datafusion_err, utils::memory::RecordBatchMemoryCounter,
@@ -192,10 +195,11 @@ async fn collect(
     running: &Running,
 ) -> Result<(Vec<RecordBatch>, bool)> {
     let (mut batches, mut room) = (Vec::new(), limit);
-    let mut held = RecordBatchMemoryCounter::new();
+    let (mut held, mut shared) = (RecordBatchMemoryCounter::new(), 0_usize);
     while let Some(batch) = stream.next().await.transpose()? {
         held.count_batch(&batch);
-        if held.memory_usage() > bytes_max {
+        shared = shared.saturating_add(batch.columns().iter().map(written).sum());
+        if held.memory_usage().max(shared) > bytes_max {
             return Err(resources_datafusion_err!(
                 "the answer is larger than {bytes_max} bytes (query.answer_bytes_max)"
             ));
@@ -209,6 +213,18 @@ async fn collect(
         batches.push(batch);
     }
     Ok((batches, false))
+}
+
+/// Bytes that a column's values take where they are written out, if they may share their bytes in memory.
+fn written(column: &ArrayRef) -> usize {
+    match column.data_type() {
+        DataType::Utf8View => column.as_string_view().lengths().map(|length| length as usize).sum(),
+        DataType::BinaryView => column.as_binary_view().lengths().map(|length| length as usize).sum(),
+        DataType::Dictionary(..) => {
+            stoppable::widest_value(column.as_any_dictionary().values()).saturating_mul(column.len())
+        }
+        _ => 0,
+    }
 }
 
 /// Versions by table; one pinned beside the newest keeps the name it was asked under, `tokens@7`.

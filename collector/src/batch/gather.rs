@@ -50,6 +50,8 @@ pub struct Gather {
     tables: Tables,
     limits: Limits,
     progress: Arc<Progress>,
+    /// Which of its passes this is.
+    pass: u64,
     counters: Counters,
     /// Frames that give no rows.
     aside: BTreeSet<u64>,
@@ -66,7 +68,8 @@ impl Gather {
         counters: Counters,
         aside: BTreeSet<u64>,
     ) -> Self {
-        Self { normalizer, tables, limits, progress, counters, aside, last: 0 }
+        let pass = progress.pass();
+        Self { normalizer, tables, limits, progress, pass, counters, aside, last: 0 }
     }
 
     /// Appends the rows of a frame.
@@ -87,7 +90,7 @@ impl Gather {
         }
         self.tables.leave(now);
         let open = self.tables.buffers().into_iter().filter_map(|buffer| Some((buffer.table().name, buffer.origin()?)));
-        self.progress.gathered(frame.number, frame.received_us, open);
+        self.progress.gathered(self.pass, frame.number, frame.received_us, open);
         Ok(())
     }
 
@@ -115,7 +118,7 @@ impl Gather {
             }
         }
         for closed in &closed {
-            self.progress.closed(closed.table.name, closed.origin);
+            self.progress.closed(self.pass, closed.table.name, closed.origin);
         }
         Ok(closed)
     }

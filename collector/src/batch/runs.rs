@@ -36,6 +36,9 @@ struct Id {
     length: usize,
 }
 
+/// Text from this length on counts each time it is repeated. Bytes.
+const LONG: usize = 1_024;
+
 impl Runs {
     pub(super) fn new() -> Self {
         Self { values: StringBuilder::new(), ends: Vec::new(), null: false, held: false, id: Id::default() }
@@ -50,7 +53,8 @@ impl Runs {
         }
         if self.last() == Some(value.as_bytes()) {
             self.extend(row + 1);
-            return 0;
+            // A short column is written out row by row, so that a long text counts each time.
+            return if value.len() > LONG { value.len() } else { 0 };
         }
         self.begin(row + 1, value)
     }

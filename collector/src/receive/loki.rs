@@ -40,7 +40,7 @@ const SCOPE: &str = "tokenwatt.loki";
 const LEVELS: [&str; 4] = ["level", "detected_level", "severity", "severity_text"];
 
 /// Most labels of a stream and most structured metadata of a line; Loki itself allows 15 and 128 unless told otherwise.
-const PAIRS_MAX: usize = 1_024;
+const PAIRS_MAX: usize = 128;
 
 /// How a push is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +87,8 @@ async fn push(intake: Intake, request: Request) -> Response {
         }
     };
     match intake.take(raw).await {
+        // Loki, too, answers so when it took the rest of a push.
+        Ok(accepted) if accepted.rejected > 0 => (StatusCode::BAD_REQUEST, accepted.message).into_response(),
         Ok(_) => StatusCode::NO_CONTENT.into_response(),
         Err(error) => fail(&error),
     }

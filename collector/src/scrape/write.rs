@@ -8,6 +8,7 @@ use telemetry::prometheus::{Declared, Exposition, Metric, Point, Shape, Value};
 
 use super::series::{Gauge, Promoted, Series, key};
 use super::target::Target;
+use crate::decode::view::cut;
 use crate::encode::metric::{self, Data, Head, Interval};
 use crate::encode::{attribute, group};
 use crate::labels::canonical;
@@ -47,6 +48,9 @@ struct Writer<'w> {
     touched: Vec<usize>,
 }
 
+/// Most labels of `target_info` that become attributes of the resource.
+const DESCRIBED_MAX: usize = 128;
+
 /// Writes a request and takes the scrape into what is remembered of the target.
 pub(super) fn body(target: &Target, series: &mut Series, scraped: &Scraped<'_, '_>) -> Bytes {
     let now_ns = u64::try_from(scraped.now_ns).unwrap_or_default();
@@ -73,6 +77,7 @@ pub(super) fn body(target: &Target, series: &mut Series, scraped: &Scraped<'_, '
     writer.own("up", "whether the target answered", "1", f64::from(u8::from(scraped.exposition.is_some())));
     writer.own("scrape_duration_seconds", "time that the scrape took", "s", scraped.took_s);
     writer.own("scrape_samples_scraped", "samples that the target showed", "{sample}", samples as f64);
+    described.truncate(DESCRIBED_MAX);
     let described = described.iter().map(|(label, value)| (canonical(label), value.as_ref()));
     writer.finish(&described.collect::<Vec<_>>())
 }
@@ -109,7 +114,7 @@ impl Writer<'_> {
             self.point(metric, data, point, &self.promoted(point));
         }
         let declared = (data == Data::Gauge && metric.declared != Declared::Gauge).then(|| metric.declared.name());
-        let head = Head { name: metric.name, description: &metric.help, unit: unit(metric.unit), declared };
+        let head = Head { name: metric.name, description: cut(&metric.help), unit: unit(metric.unit), declared };
         self.flush(head, data);
     }
 

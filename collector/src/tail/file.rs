@@ -104,7 +104,7 @@ impl Followed {
     pub(super) fn read(&mut self, limit: usize, now: Duration) -> io::Result<Chunk> {
         let mut chunk = Chunk::default();
         let size = self.file.metadata()?.len();
-        if size != self.size {
+        if size != self.size || size < self.standing.offset {
             (self.size, self.still_since) = (size, now);
             if size < self.standing.offset || !self.same_head()? {
                 chunk.restarted = self.standing.offset > 0;

@@ -124,7 +124,9 @@ fn put(root: &FilePath, path: &FilePath, payload: &PutPayload, create: bool) -> 
         return Err(io::Error::new(ErrorKind::InvalidInput, "no file name"));
     };
     if create && path.exists() {
-        // Saves writing the bytes; the link below is what decides.
+        // Saves writing the bytes; the link below is what decides. Whoever hears that it is there relies on it, also if the
+        // attempt that made it could not flush.
+        flush_folder(folder)?;
         return Err(ErrorKind::AlreadyExists.into());
     }
     make_folder(root, folder)?;

@@ -164,7 +164,7 @@ fn check_values(batch: &RecordBatch, bytes_max: usize) -> Result<()> {
 }
 
 /// Bytes of the largest value, where copies of it take as much again: views share what they show.
-fn widest_value(column: &ArrayRef) -> usize {
+pub(super) fn widest_value(column: &ArrayRef) -> usize {
     fn widest<O: Into<i64> + Copy>(offsets: &[O], element_bytes: usize) -> usize {
         let lengths = offsets.windows(2).map(|pair| pair[1].into().saturating_sub(pair[0].into()));
         usize::try_from(lengths.max().unwrap_or(0)).unwrap_or(0).saturating_mul(element_bytes)
@@ -186,6 +186,10 @@ fn widest_value(column: &ArrayRef) -> usize {
             let map = column.as_map();
             let entries: ArrayRef = Arc::new(map.entries().clone());
             widest(map.value_offsets(), element_bytes(&entries))
+        }
+        DataType::FixedSizeBinary(width) => usize::try_from(*width).unwrap_or(0),
+        DataType::FixedSizeList(_, length) => {
+            usize::try_from(*length).unwrap_or(0).saturating_mul(element_bytes(column.as_fixed_size_list().values()))
         }
         DataType::Struct(_) => column.as_struct().columns().iter().map(widest_value).sum(),
         _ => 0,

@@ -186,7 +186,7 @@ impl<'de> Visitor<'de> for Texts {
         let mut pairs = Vec::new();
         while let Some((Text(name), Text(value))) = map.next_entry()? {
             if pairs.len() == PAIRS_MAX {
-                return Err(A::Error::custom("more than 1024 labels or pairs of metadata"));
+                return Err(A::Error::custom("more than 128 labels or pairs of metadata"));
             }
             pairs.push((name, value));
         }

@@ -14,7 +14,7 @@ pub(super) fn labels(selector: &str) -> Result<Vec<(&str, Cow<'_, str>)>> {
     let mut found = Vec::new();
     while !rest.is_empty() {
         if found.len() == PAIRS_MAX {
-            return Err(fault("more than 1024"));
+            return Err(fault("more than 128"));
         }
         let (name, after) = rest.split_once('=').ok_or_else(|| fault("a label without a value"))?;
         let after = after.trim_start();

@@ -48,7 +48,7 @@ fn walk_entry(bytes: &[u8], stream: &mut Stream<'_>, out: &mut Out<'_>) -> Resul
             // A line is what a program wrote, which need not be UTF-8.
             (2, Raw::Bytes(text)) => line = String::from_utf8_lossy(text),
             (3 | 4, Raw::Bytes(_)) if metadata.len() == PAIRS_MAX => {
-                return Err(Error::invalid("a line has more than 1024 pairs of structured metadata"));
+                return Err(Error::invalid("a line has more than 128 pairs of structured metadata"));
             }
             (3 | 4, Raw::Bytes(pair)) => metadata.push(label(pair)?),
             _ => {}

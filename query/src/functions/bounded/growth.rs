@@ -86,7 +86,7 @@ impl Growth {
     /// Arguments that cannot be read as what the function takes.
     pub(super) fn bounds(self, arguments: &[ColumnarValue], rows: usize) -> Result<Vec<u64>> {
         let sizes = arguments.iter().map(Sizes::of).collect::<Result<Vec<_>>>()?;
-        let constant = sizes.iter().all(|size| matches!(size, Sizes::Same(_)));
+        let constant = arguments.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
         let rows = if constant { rows.min(1) } else { rows };
         let counts = match self {
             Growth::Times | Growth::Padded | Growth::Resized => Counts::of(arguments.get(1))?,
