@@ -8,6 +8,7 @@ assertion ends it.
 
 import sys
 import tempfile
+import time
 
 from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
@@ -123,15 +124,25 @@ def with_scripts():
         driver.quit()
 
 
+def listed(driver, path):
+    """The rows of a page's table; a page that had to say that it is busy is asked for again."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        driver.get(BASE + path)
+        rows = [row.text for row in driver.find_elements(By.CSS_SELECTOR, "tbody tr")]
+        if rows or time.monotonic() > until:
+            return rows
+        time.sleep(1)
+
+
 def without_scripts():
     driver = browser(scripts=False)
     try:
         for path, words in zip(pages(driver), ("Regions", "longest gap", "Phases", "served by")):
             driver.get(BASE + path)
             assert words in text(driver), f"{path} does not show {words!r} without scripts:\n{text(driver)}"
-        driver.get(BASE + "/requests?region=eu-west-1")
-        rows = [row.text for row in driver.find_elements(By.CSS_SELECTOR, "tbody tr")]
-        assert rows and all("eu-west-1" in row for row in rows), f"the filter in the address is not kept: {rows[:3]}"
+        rows = listed(driver, "/requests?region=eu-west-1")
+        assert rows and all("eu-west-1" in row for row in rows), f"the filter is not kept: {rows[:3]}\n{text(driver)}"
         driver.get(BASE + "/sql?q=SELECT+no_such_column+FROM+requests")
         assert "no_such_column" in text(driver), "a wrong statement is not explained"
         print("holds: every page, the filters and SQL without scripts")

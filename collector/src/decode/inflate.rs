@@ -94,7 +94,7 @@ pub fn inflate(
 const WINDOW_LOG_MAX: u32 = 23;
 
 /// Bytes inflated before the rest is measured: most bodies are smaller, and a bomb costs no more memory than this.
-const UNMEASURED: usize = 16 * 1024 * 1024;
+const UNMEASURED: usize = 4 * 1024 * 1024;
 
 fn drain<R: Read>(
     open: impl Fn() -> io::Result<R>,
