@@ -6,6 +6,7 @@
 pub mod contract;
 pub mod docs;
 pub mod grid;
+pub mod histogram;
 pub mod names;
 pub mod neuron;
 pub mod openai;
