@@ -118,9 +118,14 @@ pub(crate) fn guarded(router: Router, deps: &Deps) -> Router {
     service::principal::require(router, &deps.principals, Role::Reader)
 }
 
+/// Pages, which are the same for all who see them.
+pub(crate) fn whole(pages: Router) -> Router {
+    service::principal::require_everything(pages)
+}
+
 fn pages(query: &Query, options: ui::Options) -> Router {
     let api: Arc<dyn QueryApi> = Arc::new(query.clone());
-    ui::router(api, options)
+    whole(ui::router(api, options))
 }
 
 /// What the dashboard is told; `otlp` are the addresses of the collector in this process.

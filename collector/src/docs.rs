@@ -23,6 +23,8 @@ pub fn metrics_markdown() -> String {
         token_sha256: None,
         certificate: None,
         tenants: Vec::new(),
+        regions: vec!["*".to_owned()],
+        infrastructure: None,
         items_per_s: None,
         bytes_per_s: None,
         burst_s: 1,

@@ -155,6 +155,8 @@ fn principal(name: &str, role: Role, tenants: &[&str]) -> (Principal, Credential
         token_sha256: Some(hash),
         certificate: None,
         tenants: tenants.iter().map(|tenant| (*tenant).to_owned()).collect(),
+        regions: vec!["*".to_owned()],
+        infrastructure: None,
         items_per_s: None,
         bytes_per_s: None,
         burst_s: 1,

@@ -21,6 +21,11 @@ pub struct Config {
     pub memory_bytes_per_query: usize,
     /// Bytes that an expression may make for one column of one batch (8,192 rows); a larger result is refused. Default 128 MiB.
     pub column_bytes_max: usize,
+    /// Bytes of files that one query may read, as the tables' logs have them: all of each file that dates and bounds do not leave
+    /// out, whatever columns are asked. A query that may read more is refused before it reads any. Default 1 TiB.
+    pub scan_bytes_max: u64,
+    /// Files that one query may read, counted likewise. Default 100,000.
+    pub scan_files_max: usize,
     /// Bytes of file footers kept in memory, so that a file is opened without reading its end again. Default 256 MiB.
     pub footer_cache_bytes: usize,
     /// Bytes that sorts and aggregates may spill to the temporary directory. Default 20 GiB.
@@ -44,6 +49,8 @@ impl Default for Config {
             memory_bytes: 1 << 30,
             memory_bytes_per_query: 512 << 20,
             column_bytes_max: 128 << 20,
+            scan_bytes_max: 1 << 40,
+            scan_files_max: 100_000,
             footer_cache_bytes: 256 << 20,
             spill_bytes_max: 20 << 30,
             partitions: 2,
@@ -64,6 +71,10 @@ const ROWS_MAX: usize = 1_000_000_000;
 const TIMEOUT_MS_MAX: u64 = 86_400_000;
 /// Most bytes spilled: 1 PiB.
 const SPILL_BYTES_MAX: u64 = 1 << 50;
+/// Most bytes read: 1 EiB.
+const SCAN_BYTES_MAX: u64 = 1 << 60;
+/// More files than a log can name and be read.
+const SCAN_FILES_MAX: usize = 100_000_000;
 /// Each part of a query runs on a thread.
 const PARTITIONS_MAX: usize = 1_024;
 /// Each query holds memory and an open answer.
@@ -76,6 +87,8 @@ impl Config {
         within("query.answer_bytes_max", self.answer_bytes_max, 1..=MEMORY_BYTES_MAX, faults);
         within("query.timeout_ms", self.timeout_ms, 1..=TIMEOUT_MS_MAX, faults);
         within("query.memory_bytes", self.memory_bytes, MEMORY_BYTES_MIN..=MEMORY_BYTES_MAX, faults);
+        within("query.scan_bytes_max", self.scan_bytes_max, 1..=SCAN_BYTES_MAX, faults);
+        within("query.scan_files_max", self.scan_files_max, 1..=SCAN_FILES_MAX, faults);
         within("query.footer_cache_bytes", self.footer_cache_bytes, 0..=MEMORY_BYTES_MAX, faults);
         within("query.spill_bytes_max", self.spill_bytes_max, 0..=SPILL_BYTES_MAX, faults);
         within("query.partitions", self.partitions, 1..=PARTITIONS_MAX, faults);

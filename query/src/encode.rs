@@ -17,7 +17,7 @@ use arrow::{
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-pub(crate) use file::{arrow_stream, csv, ndjson, parquet};
+pub(crate) use file::{Encoder, parquet};
 
 /// The batch's rows as JSON values.
 pub(crate) fn rows(batch: &RecordBatch) -> Vec<Vec<Value>> {

@@ -15,7 +15,7 @@ pub(crate) fn from_lake(error: service::Error) -> DataFusionError {
 pub(crate) fn timeout(after: Duration) -> ApiError {
     api(
         "timeout",
-        format!("the query was cancelled after {} s", after.as_secs_f64()),
+        format!("the query was cancelled after {} s (query.timeout_ms, or less if asked)", after.as_secs_f64()),
         Some(
             "ask for a shorter stretch of time, e.g. `time > now() - INTERVAL '15 minutes'`, or raise query.timeout_ms",
         ),
@@ -24,7 +24,7 @@ pub(crate) fn timeout(after: Duration) -> ApiError {
 
 /// All places are taken and none came free in time.
 pub(crate) fn overloaded(running: usize) -> ApiError {
-    api("overloaded", format!("{running} queries are running"), Some("try again in a few seconds"))
+    api("overloaded", format!("{running} queries are running (query.concurrency)"), Some("try again in a few seconds"))
 }
 
 /// So many wait for a place that one more would wait in vain.
@@ -75,8 +75,11 @@ fn calculation(message: String) -> ApiError {
 }
 
 fn too_large(message: String) -> ApiError {
-    let hint =
-        "aggregate earlier, ask for a shorter stretch of time, or raise query.memory_bytes and query.spill_bytes_max";
+    let hint = if message.contains("(query.") {
+        "aggregate earlier, ask for a shorter stretch of time, or raise the setting that is named"
+    } else {
+        "aggregate earlier, ask for a shorter stretch of time, or raise query.memory_bytes and query.spill_bytes_max"
+    };
     api("too_large", message, Some(hint))
 }
 

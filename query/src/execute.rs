@@ -1,54 +1,51 @@
 //! Runs a plan within limits: a place among the running queries, a deadline, memory, a number of rows.
+//!
+//! ```text
+//! open ─► place ─► plan ─► stream ─► a queue of two batches ─► whoever asked
+//!         └─────── on the threads for queries ───────┘
+//! ```
 
 mod memory;
+mod opened;
+mod reach;
 pub(crate) mod running;
 mod stoppable;
+mod stream;
 mod workers;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, RecordBatch},
+    array::RecordBatch,
     datatypes::{DataType, SchemaRef},
 };
-use datafusion::{
-    common::{
-        DataFusionError, Result, exec_datafusion_err, resources_datafusion_err, utils::memory::RecordBatchMemoryCounter,
-    },
-    execution::memory_pool::MemoryPool,
-    physical_plan::{SendableRecordBatchStream, execute_stream},
-};
-use futures::StreamExt;
-use lake::{Lake, Snapshot};
-use service::{Deps, metrics::Counter};
-use telemetry::{
-    contract::{AnswerColumn, ApiError, Freshness, SqlRequest},
-    table::Role,
-};
+use datafusion::common::{Result, exec_datafusion_err};
+use lake::Lake;
+use service::{Deps, channel};
+use telemetry::contract::{AnswerColumn, ApiError, SqlRequest};
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
     time::{Instant, timeout_at},
 };
 
-use crate::{config::Config, error, plan::Scope, session::Shared};
+use crate::{
+    audit::{Audit, Record},
+    config::Config,
+    error,
+    reader::Reader,
+    session::Shared,
+};
 use memory::QueryMemory;
-use running::{Phase, Registry, Running, Stop};
-use stoppable::stoppable;
-use workers::Workers;
+use running::{Registry, Running, Started, Stop};
+use stream::Question;
+use workers::{Work, Workers};
+
+pub(crate) use opened::{Batches, Collected, Opened};
 
 /// Threads for queries, however many places there are.
 const THREADS_MAX: usize = 256;
-
-/// An answer before it is encoded.
-pub(crate) struct Collected {
-    pub(crate) schema: SchemaRef,
-    pub(crate) batches: Vec<RecordBatch>,
-    pub(crate) columns: Vec<AnswerColumn>,
-    pub(crate) version: BTreeMap<String, i64>,
-    pub(crate) freshness: Option<Freshness>,
-    pub(crate) truncated: bool,
-    pub(crate) elapsed: Duration,
-}
+/// Batches of an answer that wait for whoever reads it.
+const BATCHES_AHEAD: usize = 2;
 
 /// Everything a query needs.
 pub(crate) struct Engine {
@@ -60,8 +57,22 @@ pub(crate) struct Engine {
     places: Arc<Semaphore>,
     waiting: Semaphore,
     running: Arc<Registry>,
-    answered: Counter,
-    failed: Counter,
+    audit: Arc<Audit>,
+}
+
+/// What a statement would answer.
+pub(crate) struct Described {
+    pub(crate) schema: SchemaRef,
+    pub(crate) columns: Vec<AnswerColumn>,
+    /// Name without `$` and type, where the statement tells it, of every parameter; numbered ones first, in order.
+    pub(crate) parameters: Vec<(String, Option<DataType>)>,
+}
+
+/// A query with a place.
+struct Admitted {
+    running: Arc<Running>,
+    deadline: Instant,
+    timeout: Duration,
 }
 
 impl Engine {
@@ -69,11 +80,7 @@ impl Engine {
     /// A runtime that cannot be set up within the configured limits.
     pub(crate) fn new(config: Config, lake: Lake, deps: Deps) -> Result<Engine> {
         let shared = Shared::new(&config, &lake)?;
-        let outcome = |outcome: &str| {
-            let labels = [("outcome", outcome.to_owned())];
-            deps.metrics.counter("tokenwatt_query_requests_total", "Queries by outcome.", &labels)
-        };
-        let (answered, failed) = (outcome("answered"), outcome("failed"));
+        let audit = Audit::new(&deps);
         let places = Arc::new(Semaphore::new(config.concurrency));
         let running = Arc::<Registry>::default();
         observe(&running, &deps);
@@ -82,7 +89,7 @@ impl Engine {
         let workers =
             Workers::start(threads).map_err(|error| exec_datafusion_err!("no threads for queries: {error}"))?;
         let waiting = Semaphore::new(config.waiting);
-        Ok(Engine { config, lake, deps, shared, workers, places, waiting, running, answered, failed })
+        Ok(Engine { config, lake, deps, shared, workers, places, waiting, running, audit })
     }
 
     /// Answers one statement.
@@ -92,13 +99,45 @@ impl Engine {
     ///
     /// # Cancel safety
     /// Dropping the future stops the query.
-    pub(crate) async fn run(self: &Arc<Self>, request: SqlRequest) -> Result<Collected, ApiError> {
-        let outcome = self.admitted(request).await;
-        match &outcome {
-            Ok(_) => self.answered.inc(),
-            Err(_) => self.failed.inc(),
+    pub(crate) async fn run(
+        self: &Arc<Self>,
+        request: SqlRequest,
+        reader: &Arc<Reader>,
+    ) -> Result<Collected, ApiError> {
+        self.open(request, reader).await?.collect().await
+    }
+
+    /// Begins to answer one statement; its batches come as they are made. Until their end, or until they are dropped, the query
+    /// holds its place and its memory.
+    ///
+    /// # Errors
+    /// What the caller can do about it: the statement cannot be planned, or there is no place for it.
+    ///
+    /// # Cancel safety
+    /// Dropping the future, or what it gives, stops the query.
+    pub(crate) async fn open(self: &Arc<Self>, request: SqlRequest, reader: &Arc<Reader>) -> Result<Opened, ApiError> {
+        let mut record = self.audit.begin(&request.sql, reader);
+        match self.opened(request, reader).await {
+            Ok(opening) => Ok(opening.recorded(record)),
+            Err(error) => Err(record.failed(error)),
         }
-        outcome
+    }
+
+    /// Plans one statement without running it; its parameters may be unbound.
+    ///
+    /// # Errors
+    /// What the caller can do about it.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the planning.
+    #[allow(dead_code, reason = "for fronts with prepared statements")]
+    pub(crate) async fn describe(
+        self: &Arc<Self>,
+        request: &SqlRequest,
+        reader: &Arc<Reader>,
+    ) -> Result<Described, ApiError> {
+        // A statement that is refused here is never run, so this is where it is recorded.
+        self.described(request, reader).await.map_err(|error| self.audit.begin(&request.sql, reader).failed(error))
     }
 
     /// The queries that run, and the way to stop one.
@@ -106,23 +145,55 @@ impl Engine {
         &self.running
     }
 
-    /// Waits for a place, then for the answer, both within the query's time: who never got a place may come again, who had one
+    /// The queries that have ended.
+    pub(crate) fn audit(&self) -> &Arc<Audit> {
+        &self.audit
+    }
+
+    /// Waits for a place, then for the plan, both within the query's time: who never got a place may come again, who had one
     /// asked for too much.
-    async fn admitted(self: &Arc<Self>, request: SqlRequest) -> Result<Collected, ApiError> {
-        let started = self.deps.clock.monotonic();
+    async fn opened(self: &Arc<Self>, request: SqlRequest, reader: &Arc<Reader>) -> Result<Opening, ApiError> {
+        let admitted = self.admitted(&request, reader).await?;
+        let (tell, ready) = oneshot::channel();
+        let (sender, batches) = channel::bounded("query.batches", BATCHES_AHEAD);
+        let question = self.question(request, reader, &admitted);
+        let mut work = self.workers.work(question.answer(tell, sender));
+        let watched = Watched(Arc::clone(&admitted.running));
+        match timeout_at(admitted.deadline, ready).await {
+            Ok(Ok(ready)) => Ok(Opening { admitted, ready, batches, work, watched }),
+            // Whoever was to say that it is ready is gone, and says why.
+            Ok(Err(_)) => Err(work.outcome().await.err().unwrap_or_else(|| error::timeout(admitted.timeout))),
+            Err(_) => Err(error::timeout(admitted.timeout)),
+        }
+    }
+
+    async fn described(self: &Arc<Self>, request: &SqlRequest, reader: &Arc<Reader>) -> Result<Described, ApiError> {
+        let admitted = self.admitted(request, reader).await?;
+        let question = self.question(request.clone(), reader, &admitted);
+        let mut work = self.workers.work(question.describe());
+        let _watched = Watched(Arc::clone(&admitted.running));
+        let described = timeout_at(admitted.deadline, work.outcome()).await;
+        described.unwrap_or_else(|_| Err(error::timeout(admitted.timeout)))
+    }
+
+    async fn admitted(&self, request: &SqlRequest, reader: &Arc<Reader>) -> Result<Admitted, ApiError> {
         let timeout = self.config.timeout(request.timeout_ms);
         let deadline = Instant::now() + timeout;
         let place = self.place(deadline).await?;
         let memory = QueryMemory::new(self.shared.memory(), self.config.memory_bytes_per_query);
-        let running = self.running.enter(&request.sql, self.deps.clock.now_us(), memory, place);
-        let _watched = Watched(Arc::clone(&running));
-        let (engine, working) = (Arc::clone(self), Arc::clone(&running));
-        let answer = async move { engine.answer(&request, &working).await };
-        let answered = timeout_at(deadline, self.workers.run(answer)).await;
-        let answered = answered.map_err(|_| error::timeout(timeout))?;
-        let mut collected = answered.map_err(|error| error::to_api(&error))?;
-        collected.elapsed = self.deps.clock.monotonic().saturating_sub(started);
-        Ok(collected)
+        let started = Started { sql: &request.sql, reader, at_us: self.deps.clock.now_us() };
+        Ok(Admitted { running: self.running.enter(&started, memory, place), deadline, timeout })
+    }
+
+    fn question(self: &Arc<Self>, request: SqlRequest, reader: &Arc<Reader>, admitted: &Admitted) -> Question {
+        Question {
+            engine: Arc::clone(self),
+            request,
+            reader: Arc::clone(reader),
+            running: Arc::clone(&admitted.running),
+            deadline: admitted.deadline,
+            timeout: admitted.timeout,
+        }
     }
 
     /// A place among the running queries; who waits for one is counted, and too many do not wait at all.
@@ -137,32 +208,30 @@ impl Engine {
             _ => Err(error::overloaded(self.config.concurrency)),
         }
     }
+}
 
-    async fn answer(&self, request: &SqlRequest, running: &Arc<Running>) -> Result<Collected> {
-        let now_us = self.deps.clock.now_us();
-        let shared = self.shared.within(Arc::clone(&running.memory) as Arc<dyn MemoryPool>)?;
-        let scope = Scope::new(shared, self.lake.clone(), Arc::clone(&self.running), now_us);
-        let planning = async {
-            let planned = scope.plan(request).await?;
-            let physical = planned.state.query_planner().create_physical_plan(&planned.plan, &planned.state).await?;
-            Ok::<_, DataFusionError>((planned, stoppable(physical, running)?))
-        };
-        let (planned, physical) = running.within(Phase::Planning, planning).await?;
-        let stream = execute_stream(physical, planned.state.task_ctx())?;
-        let schema = stream.schema();
-        let limits = (self.config.rows(request.max_rows), self.config.answer_bytes_max);
-        let collecting = collect(stream, limits, running);
-        let (batches, truncated) = running.within(Phase::Executing, collecting).await?;
-        let snapshots = scope.snapshots();
-        Ok(Collected {
-            schema,
+/// A query that is planned and under way.
+struct Opening {
+    admitted: Admitted,
+    ready: stream::Ready,
+    batches: channel::Receiver<RecordBatch>,
+    work: Work<bool>,
+    watched: Watched,
+}
+
+impl Opening {
+    fn recorded(self, record: Record) -> Opened {
+        let Opening { admitted, ready, batches, work, watched } = self;
+        let limit = (admitted.deadline, admitted.timeout);
+        let batches = Batches::new(batches, work, limit, record, watched);
+        Opened {
+            id: admitted.running.id,
+            schema: ready.schema,
+            columns: ready.columns,
+            version: ready.version,
+            freshness: ready.freshness,
             batches,
-            columns: planned.columns,
-            freshness: freshness(&snapshots, now_us),
-            version: versions(&snapshots),
-            truncated,
-            elapsed: Duration::ZERO,
-        })
+        }
     }
 }
 
@@ -185,62 +254,4 @@ fn observe(running: &Arc<Registry>, deps: &Deps) {
     gauge("tokenwatt_query_running", "Queries that hold a place.", |_| true);
     let help = "Queries that nobody waits for any more and that have not come to a point where they can stop.";
     gauge("tokenwatt_query_stopping", help, |running| running.stopped().is_some());
-}
-
-/// The stream's first `limit` rows, and whether there were more. An answer is outside the pool that bounds its computation, so its
-/// bytes have a bound of their own.
-async fn collect(
-    mut stream: SendableRecordBatchStream,
-    (limit, bytes_max): (usize, usize),
-    running: &Running,
-) -> Result<(Vec<RecordBatch>, bool)> {
-    let (mut batches, mut room) = (Vec::new(), limit);
-    let (mut held, mut shared) = (RecordBatchMemoryCounter::new(), 0_usize);
-    while let Some(batch) = stream.next().await.transpose()? {
-        held.count_batch(&batch);
-        shared = shared.saturating_add(batch.columns().iter().map(written).sum());
-        if held.memory_usage().max(shared) > bytes_max {
-            return Err(resources_datafusion_err!(
-                "the answer is larger than {bytes_max} bytes (query.answer_bytes_max)"
-            ));
-        }
-        running.count_rows(batch.num_rows().min(room));
-        if batch.num_rows() > room {
-            batches.push(batch.slice(0, room));
-            return Ok((batches, true));
-        }
-        room -= batch.num_rows();
-        batches.push(batch);
-    }
-    Ok((batches, false))
-}
-
-/// Bytes that a column's values take where they are written out, if they may share their bytes in memory.
-fn written(column: &ArrayRef) -> usize {
-    match column.data_type() {
-        DataType::Utf8View => column.as_string_view().lengths().map(|length| length as usize).sum(),
-        DataType::BinaryView => column.as_binary_view().lengths().map(|length| length as usize).sum(),
-        DataType::Dictionary(..) => {
-            stoppable::widest_value(column.as_any_dictionary().values()).saturating_mul(column.len())
-        }
-        _ => 0,
-    }
-}
-
-/// Versions by table; one pinned beside the newest keeps the name it was asked under, `tokens@7`.
-fn versions(snapshots: &BTreeMap<String, Arc<Snapshot>>) -> BTreeMap<String, i64> {
-    let name = |asked: &String, snapshot: &Snapshot| {
-        let is_only = snapshots.values().filter(|other| other.table.name == snapshot.table.name).count() == 1;
-        if is_only { snapshot.table.name.to_owned() } else { asked.clone() }
-    };
-    snapshots.iter().map(|(asked, snapshot)| (name(asked, snapshot), snapshot.version)).collect()
-}
-
-/// How old the newest row of the stalest table is, among tables that events arrive in.
-fn freshness(snapshots: &BTreeMap<String, Arc<Snapshot>>, now_us: i64) -> Option<Freshness> {
-    let receives = |snapshot: &&Arc<Snapshot>| {
-        matches!(snapshot.table.role, Role::Live | Role::Bulk) && snapshot.table.column("first_seen").is_none()
-    };
-    let newest_time_us = snapshots.values().filter(receives).filter_map(|snapshot| snapshot.newest_time_us).min()?;
-    Some(Freshness { newest_time_us, lag_s: now_us.saturating_sub(newest_time_us) as f64 / 1e6 })
 }

@@ -57,7 +57,7 @@ impl Fleet {
             let fleet = fleet.clone();
             async move { ([(header::CONTENT_TYPE, CONTENT_TYPE)], fleet.page(exemplars(&headers)).await) }
         };
-        Router::new().route("/metrics", get(page))
+        service::principal::require_everything(Router::new().route("/metrics", get(page)))
     }
 
     async fn count_minutes(&self) {

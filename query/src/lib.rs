@@ -11,6 +11,7 @@
 //! 4. Only this crate links DataFusion.
 
 mod answer;
+mod audit;
 mod config;
 pub mod docs;
 mod encode;
@@ -20,6 +21,7 @@ mod fleet;
 mod front;
 mod functions;
 mod plan;
+mod reader;
 mod scan;
 mod session;
 mod system;
@@ -36,6 +38,7 @@ pub use config::Config;
 
 use execute::Engine;
 use fleet::Fleet;
+use reader::Reader;
 
 /// The query service. Clones share it.
 #[derive(Clone)]
@@ -64,7 +67,8 @@ impl Query {
 
 impl QueryApi for Query {
     fn sql(&self, request: SqlRequest) -> Answering<'_> {
-        Box::pin(async move { Ok(answer::json(self.engine.run(request).await?)) })
+        let reader = Arc::new(Reader::local());
+        Box::pin(async move { Ok(answer::json(self.engine.run(request, &reader).await?)) })
     }
 }
 

@@ -12,27 +12,38 @@ mod bound;
 mod catalog;
 mod meaning;
 mod parse;
+mod parameters;
 mod range;
+mod restrict;
 mod view;
+mod watch;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, str::FromStr, sync::Arc};
 
-pub(crate) use bound::{BoundFunctions, BoundedPlanner, StopPlanning};
+pub(crate) use bound::{BoundFunctions, BoundedPlanner};
+pub(crate) use watch::Watched;
 
+use arrow::array::timezone::Tz;
 use datafusion::{
-    common::{ParamValues, Result, ScalarValue},
-    execution::SessionState,
+    common::{Result, plan_err},
     execution::context::SQLOptions,
+    execution::{FunctionRegistry, SessionState},
     logical_expr::LogicalPlan,
 };
 use lake::{Lake, Snapshot};
 use parking_lot::Mutex;
-use serde_json::Value;
+use service::{Error, error::Kind};
 use telemetry::contract::{AnswerColumn, SqlRequest};
 
 use crate::{
+    audit::{Audit, Entry},
     error,
-    execute::running::{Registry, Running},
+    execute::{
+        Described, Engine,
+        running::{Registry, Running},
+    },
+    functions::cancel,
+    reader::Reader,
     scan::LakeTable,
     session::Shared,
     views::View,
@@ -43,6 +54,8 @@ pub(crate) struct Scope {
     shared: Shared,
     lake: Lake,
     running: Arc<Registry>,
+    audit: Arc<Audit>,
+    reader: Arc<Reader>,
     now_us: i64,
     pins: Mutex<BTreeMap<String, Arc<LakeTable>>>,
     views: Mutex<BTreeMap<&'static str, Arc<view::ViewTable>>>,
@@ -59,9 +72,18 @@ pub(crate) struct Planned {
 }
 
 impl Scope {
-    /// A scope in which nothing is pinned yet and `now()` is `now_us`.
-    pub(crate) fn new(shared: Shared, lake: Lake, running: Arc<Registry>, now_us: i64) -> Arc<Scope> {
-        Arc::new(Scope { shared, lake, running, now_us, pins: Mutex::default(), views: Mutex::default() })
+    /// What `reader` sees of the engine's lake. Nothing is pinned yet, and `now()` is now.
+    pub(crate) fn new(shared: Shared, engine: &Engine, reader: &Arc<Reader>) -> Arc<Scope> {
+        Arc::new(Scope {
+            shared,
+            lake: engine.lake.clone(),
+            running: Arc::clone(engine.running()),
+            audit: Arc::clone(engine.audit()),
+            reader: Arc::clone(reader),
+            now_us: engine.deps.clock.now_us(),
+            pins: Mutex::default(),
+            views: Mutex::default(),
+        })
     }
 
     /// Plans one read-only statement.
@@ -69,14 +91,34 @@ impl Scope {
     /// # Errors
     /// A plan error that says what is wrong with the statement, or what reading the lake gave.
     pub(crate) async fn plan(self: &Arc<Self>, request: &SqlRequest) -> Result<Planned> {
-        let state = self.session();
-        let plan = state.statement_to_plan(parse::statement(&request.sql)?).await?;
-        // before parameters are filled in: that takes the statement out of a PREPARE
-        read_only().verify_plan(&plan)?;
-        let plan = plan.with_param_values(parameters(&request.params)?)?;
+        let (state, plan) = self.statement(request).await?;
+        let plan = parameters::bind(plan, &request.params)?;
         let columns = meaning::columns(&plan);
         let plan = state.optimize(&plan)?;
         Ok(Planned { plan, state, columns })
+    }
+
+    /// Says what one read-only statement would answer and which parameters it has. Those without a value are NULL meanwhile.
+    ///
+    /// # Errors
+    /// As [`Scope::plan`].
+    pub(crate) async fn describe(self: &Arc<Self>, request: &SqlRequest) -> Result<Described> {
+        let (state, plan) = self.statement(request).await?;
+        let parameters = parameters::of(&plan);
+        let plan = parameters::bind_all(plan, &parameters, &request.params)?;
+        let columns = meaning::columns(&plan);
+        let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+        Ok(Described { schema: Arc::clone(plan.schema().inner()), columns, parameters })
+    }
+
+    async fn statement(self: &Arc<Self>, request: &SqlRequest) -> Result<(SessionState, LogicalPlan)> {
+        let state = self.asked(request.time_zone.as_deref())?;
+        let plan = state.statement_to_plan(parse::statement(&request.sql)?).await?;
+        watch::count(&plan)?;
+        // before parameters are filled in: that takes the statement out of a PREPARE
+        read_only().verify_plan(&plan)?;
+        explained(&plan, &self.reader)?;
+        Ok((state, plan))
     }
 
     /// The snapshots read so far, by the name they were asked under.
@@ -89,9 +131,14 @@ impl Scope {
         self.now_us
     }
 
-    /// The queries that run now.
+    /// The queries that run now and that the reader may see.
     pub(crate) fn running(&self) -> Vec<Arc<Running>> {
-        self.running.list()
+        self.running.list().into_iter().filter(|running| self.reader.may_watch(&running.reader)).collect()
+    }
+
+    /// The queries that have ended and that the reader may see.
+    pub(crate) fn ended(&self) -> Vec<Arc<Entry>> {
+        self.audit.list(&self.reader)
     }
 
     /// The newest version of a table, without pinning it: for tables about tables.
@@ -99,8 +146,24 @@ impl Scope {
         self.lake.snapshot(table, None).await.map_err(error::from_lake)
     }
 
+    /// The session of the reader's statement, which sees what the reader may.
+    fn asked(self: &Arc<Self>, time_zone: Option<&str>) -> Result<SessionState> {
+        let mut state = self.shared.session(catalog::Catalogs::seen(self), self.now_us);
+        state.register_udf(cancel::function(&self.running, &self.reader))?;
+        if let Some(zone) = time_zone {
+            if Tz::from_str(zone).is_err() {
+                return plan_err!(
+                    "{zone} is no time zone; give a name such as Europe/Dublin, or an offset such as +01:00"
+                );
+            }
+            state.config_mut().options_mut().execution.time_zone = Some(zone.to_owned());
+        }
+        Ok(state)
+    }
+
+    /// The session of our own views: they see everything, and the reader sees of them what it may.
     fn session(self: &Arc<Self>) -> SessionState {
-        self.shared.session(catalog::Catalogs::of(self), self.now_us)
+        self.shared.session(catalog::Catalogs::all(self), self.now_us)
     }
 
     /// The table of that name, the same version each time; `None` if there is no such table.
@@ -137,22 +200,17 @@ fn read_only() -> SQLOptions {
     SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false)
 }
 
-fn parameters(given: &BTreeMap<String, Value>) -> Result<ParamValues> {
-    let values = given.iter().map(|(name, value)| Ok((name.as_str(), parameter(name, value)?)));
-    Ok(ParamValues::from(values.collect::<Result<Vec<_>>>()?))
-}
-
-fn parameter(name: &str, value: &Value) -> Result<ScalarValue> {
-    match value {
-        Value::Null => Ok(ScalarValue::Null),
-        Value::Bool(truth) => Ok(ScalarValue::Boolean(Some(*truth))),
-        Value::String(text) => Ok(ScalarValue::Utf8(Some(text.clone()))),
-        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
-            (Some(whole), _) => Ok(ScalarValue::Int64(Some(whole))),
-            (None, number) => Ok(ScalarValue::Float64(number)),
-        },
-        Value::Array(_) | Value::Object(_) => {
-            datafusion::common::plan_err!("parameter ${name} must be a text, a number, true, false or null")
-        }
+/// A plan with its figures tells how many rows of others a scan went through.
+fn explained(plan: &LogicalPlan, reader: &Reader) -> Result<()> {
+    let tells = match plan {
+        LogicalPlan::Analyze(_) => true,
+        LogicalPlan::Explain(explain) => explain.verbose,
+        _ => false,
+    };
+    if tells && !reader.sees_everything() {
+        let message =
+            "EXPLAIN ANALYZE and EXPLAIN VERBOSE count rows of everybody; this reader does not see all of them";
+        return Err(error::from_lake(Error::new(Kind::Denied, message).with_hint("EXPLAIN alone shows the plan")));
     }
+    Ok(())
 }

@@ -26,7 +26,7 @@ use lake::Lake;
 use crate::{
     config::Config,
     functions,
-    plan::{BoundFunctions, BoundedPlanner, StopPlanning},
+    plan::{BoundFunctions, BoundedPlanner, Watched},
 };
 
 /// Catalog of every session.
@@ -103,13 +103,12 @@ fn with_functions(mut state: SessionState) -> Result<SessionState> {
     Ok(state)
 }
 
-/// DataFusion's rules, functions bounded before any of them computes one, and a look between them at whether the plan is still
-/// wanted.
+/// DataFusion's rules, functions bounded before any of them computes one, each with a look at whether the plan is still wanted and
+/// has not grown beyond all bounds.
 fn rules(config: &Config) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let stop: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(StopPlanning);
     let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> =
         vec![Arc::new(BoundFunctions { column_bytes_max: config.column_bytes_max })];
-    rules.extend(Optimizer::new().rules.into_iter().flat_map(|rule| [Arc::clone(&stop), rule]));
+    rules.extend(Optimizer::new().rules.into_iter().map(|rule| Arc::new(Watched(rule)) as _));
     rules
 }
 

@@ -1,5 +1,5 @@
 //! What Tokenwatt knows of itself, as tables: `system.freshness` and `system.files` of the lake as it is now,
-//! `system.queries` of what runs, and views of what the collectors say.
+//! `system.queries` of what runs, `system.audit` of what ran, and views of what the collectors say.
 
 pub(crate) mod views;
 
@@ -14,17 +14,22 @@ use lake::{File, Snapshot, Value};
 use telemetry::table::TABLES;
 
 use crate::{
-    execute::running::{Running, Stop},
+    audit::Entry,
+    execute::running::{Phase, Running, Stop},
     plan::Scope,
 };
 
 /// Tables of the schema `system` that are made when they are asked for.
-pub(crate) const NAMES: [&str; 3] = ["freshness", "files", "queries"];
+pub(crate) const NAMES: [&str; 4] = ["freshness", "files", "queries", "audit"];
+/// Those of them in which every reader finds what is its own, and who sees everything that of all.
+pub(crate) const OWN: [&str; 2] = ["queries", "audit"];
 
 /// The table of that name, as the lake is now; `None` if there is none.
 pub(crate) async fn table(name: &str, scope: &Arc<Scope>) -> Result<Option<Arc<dyn TableProvider>>> {
-    if name == "queries" {
-        return in_memory(queries(&scope.running(), scope.now_us())?).map(Some);
+    match name {
+        "queries" => return in_memory(queries(&scope.running(), scope.now_us())?).map(Some),
+        "audit" => return in_memory(audit(&scope.ended())?).map(Some),
+        _ => (),
     }
     let make: fn(&[Arc<Snapshot>], i64) -> Result<RecordBatch, ArrowError> = match name {
         "freshness" => freshness,
@@ -49,6 +54,10 @@ fn queries(running: &[Arc<Running>], now_us: i64) -> Result<RecordBatch, ArrowEr
         Some(Stop::Asked) => "cancelled",
         Some(Stop::Abandoned) => "abandoned",
     };
+    let phase = |phase: Phase| match phase {
+        Phase::Planning => "planning",
+        Phase::Executing => "executing",
+    };
     let of = || running.iter();
     let whole = |bytes: usize| i64::try_from(bytes).ok();
     nullable(vec![
@@ -58,11 +67,32 @@ fn queries(running: &[Arc<Running>], now_us: i64) -> Result<RecordBatch, ArrowEr
             "age_s",
             Arc::new(of().map(|query| now_us.saturating_sub(query.started_us) as f64 / 1e6).collect::<Float64Array>()),
         ),
+        ("reader", Arc::new(of().map(|query| Some(query.reader.name())).collect::<StringArray>())),
+        ("front", Arc::new(of().map(|query| Some(query.reader.front())).collect::<StringArray>())),
+        ("phase", Arc::new(of().map(|query| Some(phase(query.phase()))).collect::<StringArray>())),
         ("state", Arc::new(of().map(|query| Some(state(query.stopped()))).collect::<StringArray>())),
         ("rows", Arc::new(of().map(|query| i64::try_from(query.rows()).ok()).collect::<Int64Array>())),
         ("memory_bytes", Arc::new(of().map(|query| whole(query.memory.held())).collect::<Int64Array>())),
         ("peak_memory_bytes", Arc::new(of().map(|query| whole(query.memory.peak())).collect::<Int64Array>())),
         ("sql", Arc::new(of().map(|query| Some(query.sql.as_str())).collect::<StringArray>())),
+    ])
+}
+
+/// One row per query that ended, oldest first.
+fn audit(ended: &[Arc<Entry>]) -> Result<RecordBatch, ArrowError> {
+    let of = || ended.iter();
+    let whole = |count: u64| i64::try_from(count).ok();
+    nullable(vec![
+        ("time", instants(of().map(|entry| Some(entry.time_us)))),
+        ("reader", Arc::new(of().map(|entry| Some(entry.reader.name())).collect::<StringArray>())),
+        ("front", Arc::new(of().map(|entry| Some(entry.reader.front())).collect::<StringArray>())),
+        ("outcome", Arc::new(of().map(|entry| Some(entry.outcome.as_str())).collect::<StringArray>())),
+        ("message", Arc::new(of().map(|entry| entry.message.as_deref()).collect::<StringArray>())),
+        ("rows", Arc::new(of().map(|entry| whole(entry.rows)).collect::<Int64Array>())),
+        ("bytes", Arc::new(of().map(|entry| whole(entry.bytes)).collect::<Int64Array>())),
+        ("elapsed_ms", Arc::new(of().map(|entry| entry.elapsed.as_secs_f64() * 1e3).collect::<Float64Array>())),
+        ("sql_hash", Arc::new(of().map(|entry| Some(entry.sql_hash.as_str())).collect::<StringArray>())),
+        ("sql", Arc::new(of().map(|entry| Some(entry.sql.as_str())).collect::<StringArray>())),
     ])
 }
 

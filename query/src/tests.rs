@@ -1,11 +1,14 @@
 //! The service over a real lake in a directory.
 
+mod attacking;
 mod bounding;
 mod collecting;
 mod counting;
 mod energy;
+mod opening;
 mod reading;
 mod refusing;
+mod restricting;
 mod splitting;
 mod stopping;
 mod world;

@@ -20,7 +20,7 @@ use subtle::ConstantTimeEq;
 use crate::error::{Error, Kind, Result};
 use crate::tls::Peer;
 
-pub use guard::require;
+pub use guard::{require, require_everything};
 pub use settings::{Principal, Role, validate};
 pub use token::{Token, new_token};
 

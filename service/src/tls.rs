@@ -8,7 +8,6 @@
 //! refused by [`crate::principal`].
 
 mod files;
-mod listener;
 mod stream;
 
 use std::net::SocketAddr;
@@ -29,7 +28,6 @@ use crate::metrics::Counter;
 use crate::shutdown::Stage;
 
 pub use files::Config;
-pub use listener::SecureListener;
 pub use stream::Stream;
 
 /// Time for a handshake; a peer that needs more is not going to finish.

@@ -90,7 +90,7 @@ pub(crate) async fn ui(common: &Common, flags: &UiFlags) -> Result<(), Failure> 
     let page = process
         .build(async {
             let api = Arc::new(Remote::new(&config.ui.server, config.ui.token.clone())?);
-            let pages = ui::router(api, site::ui_options(&config.ui, &deps, None));
+            let pages = site::whole(ui::router(api, site::ui_options(&config.ui, &deps, None)));
             let router = site::guarded(pages, &deps).merge(deps.ops_router());
             Ok(Page::bind("dashboard", config.ui.http_addr, router).await?)
         })

@@ -11,7 +11,7 @@ use serde_json::Value;
 pub struct SqlRequest {
     /// One read-only statement.
     pub sql: String,
-    /// Values of `$name` in it.
+    /// Values of `$name` in it; that of `$1` is called `1`. A text becomes what it is compared with: a time, a number.
     #[serde(default)]
     pub params: BTreeMap<String, Value>,
     /// Rows after which the answer is cut and marked `truncated`.
@@ -20,6 +20,9 @@ pub struct SqlRequest {
     /// Milliseconds after which the query is cancelled.
     #[serde(default)]
     pub timeout_ms: Option<u64>,
+    /// Time zone in which times without one are read, such as `Europe/Dublin`; UTC if none is given.
+    #[serde(default)]
+    pub time_zone: Option<String>,
 }
 
 /// One column of an answer.

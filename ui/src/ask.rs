@@ -157,8 +157,8 @@ impl Asker {
 
 async fn run(api: &dyn QueryApi, sql: &str, max_rows: usize, deadline: Duration) -> Result<Answer, ApiError> {
     let timeout_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
-    let params = BTreeMap::new();
-    let request = SqlRequest { sql: sql.to_owned(), params, max_rows: Some(max_rows), timeout_ms: Some(timeout_ms) };
+    let limits = SqlRequest { max_rows: Some(max_rows), timeout_ms: Some(timeout_ms), ..SqlRequest::default() };
+    let request = SqlRequest { sql: sql.to_owned(), ..limits };
     match tokio::time::timeout(deadline, api.sql(request)).await {
         Ok(outcome) => outcome.map(Answer::new),
         Err(_) => Err(late(deadline)),

@@ -9,30 +9,80 @@ use parquet::{
 };
 use serde_json::{Map, Value};
 
-/// One JSON object a line.
-pub(crate) fn ndjson(batches: &[RecordBatch]) -> Vec<u8> {
-    let mut text = String::new();
-    for batch in batches {
-        let schema = batch.schema();
-        for row in super::rows(batch) {
-            let names = schema.fields().iter().map(|field| field.name().clone());
-            let object: Map<String, Value> = names.zip(row).collect();
-            text.push_str(&Value::Object(object).to_string());
-            text.push('\n');
-        }
-    }
-    text.into_bytes()
+/// Writes an answer batch for batch, in a form that needs no end to be begun.
+pub(crate) enum Encoder {
+    /// One JSON object a line.
+    Ndjson,
+    /// CSV as RFC 4180 has it, with a header. An unknown value is an empty field, an empty text a pair of quotes; maps and lists are
+    /// JSON text.
+    Csv(SchemaRef),
+    /// An Arrow IPC stream.
+    Arrow(Box<StreamWriter<Vec<u8>>>),
 }
 
-/// CSV as RFC 4180 has it, with a header. An unknown value is an empty field, an empty text a pair of quotes; maps and lists are
-/// JSON text.
-pub(crate) fn csv(schema: &SchemaRef, batches: &[RecordBatch]) -> Vec<u8> {
-    let mut text = String::new();
-    line(&mut text, schema.fields().iter().map(|field| Some(field.name().clone())));
-    for batch in batches {
-        for row in super::rows(batch) {
-            line(&mut text, row.into_iter().map(plain));
+impl Encoder {
+    /// An encoder of an Arrow IPC stream.
+    ///
+    /// # Errors
+    /// What Arrow's writer gives.
+    pub(crate) fn arrow(schema: &SchemaRef) -> Result<Encoder> {
+        Ok(Encoder::Arrow(Box::new(StreamWriter::try_new(Vec::new(), schema)?)))
+    }
+
+    /// What comes before the first row.
+    pub(crate) fn head(&mut self) -> Vec<u8> {
+        match self {
+            Encoder::Ndjson => Vec::new(),
+            Encoder::Csv(schema) => {
+                let mut text = String::new();
+                line(&mut text, schema.fields().iter().map(|field| Some(field.name().clone())));
+                text.into_bytes()
+            }
+            Encoder::Arrow(writer) => std::mem::take(writer.get_mut()),
         }
+    }
+
+    /// The rows of a batch.
+    ///
+    /// # Errors
+    /// What Arrow's writer gives.
+    pub(crate) fn batch(&mut self, batch: &RecordBatch) -> Result<Vec<u8>> {
+        Ok(match self {
+            Encoder::Ndjson => objects(batch),
+            Encoder::Csv(_) => {
+                let mut text = String::new();
+                super::rows(batch).into_iter().for_each(|row| line(&mut text, row.into_iter().map(plain)));
+                text.into_bytes()
+            }
+            Encoder::Arrow(writer) => {
+                writer.write(batch)?;
+                std::mem::take(writer.get_mut())
+            }
+        })
+    }
+
+    /// What comes after the last row.
+    ///
+    /// # Errors
+    /// What Arrow's writer gives.
+    pub(crate) fn end(&mut self) -> Result<Vec<u8>> {
+        match self {
+            Encoder::Ndjson | Encoder::Csv(_) => Ok(Vec::new()),
+            Encoder::Arrow(writer) => {
+                writer.finish()?;
+                Ok(std::mem::take(writer.get_mut()))
+            }
+        }
+    }
+}
+
+fn objects(batch: &RecordBatch) -> Vec<u8> {
+    let (schema, mut text) = (batch.schema(), String::new());
+    for row in super::rows(batch) {
+        let names = schema.fields().iter().map(|field| field.name().clone());
+        let object: Map<String, Value> = names.zip(row).collect();
+        text.push_str(&Value::Object(object).to_string());
+        text.push('\n');
     }
     text.into_bytes()
 }
@@ -60,18 +110,6 @@ fn plain(value: Value) -> Option<String> {
         Value::String(text) => Some(text),
         other => Some(other.to_string()),
     }
-}
-
-/// An Arrow IPC stream.
-///
-/// # Errors
-/// What Arrow's writer gives.
-pub(crate) fn arrow_stream(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Vec<u8>> {
-    let mut writer = StreamWriter::try_new(Vec::new(), schema)?;
-    for batch in batches {
-        writer.write(batch)?;
-    }
-    Ok(writer.into_inner()?)
 }
 
 /// A Parquet file.

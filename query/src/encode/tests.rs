@@ -9,7 +9,7 @@ use arrow::{
 };
 use serde_json::json;
 
-use super::{arrow_stream, csv, ndjson, parquet, rows, sql_type};
+use super::{Encoder, parquet, rows, sql_type};
 
 fn batch() -> RecordBatch {
     let mut attributes = MapBuilder::new(None, StringBuilder::new(), StringBuilder::new());
@@ -28,6 +28,13 @@ fn batch() -> RecordBatch {
     ];
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true)))
         .expect("a batch")
+}
+
+fn whole(mut encoder: Encoder, batch: &RecordBatch) -> Vec<u8> {
+    let mut bytes = encoder.head();
+    bytes.extend(encoder.batch(batch).expect("rows"));
+    bytes.extend(encoder.end().expect("an end"));
+    bytes
 }
 
 #[test]
@@ -51,7 +58,7 @@ fn json_keeps_every_digit_and_says_null_for_unknown() {
 #[test]
 fn csv_quotes_what_it_must() {
     let batch = batch();
-    let text = String::from_utf8(csv(&batch.schema(), std::slice::from_ref(&batch))).expect("text");
+    let text = String::from_utf8(whole(Encoder::Csv(batch.schema()), &batch)).expect("text");
     let mut lines = text.split("\r\n");
     assert_eq!(lines.next(), Some("time,usd,ratio,count,name,attributes"));
     let first = r#"1970-01-01T00:00:00.000001Z,0.000000037500,,7,"a ""b"", c","{""k"":""v""}""#;
@@ -65,19 +72,19 @@ fn csv_tells_unknown_from_empty() {
     let texts: ArrayRef = Arc::new(StringViewArray::from(vec![Some(""), None, Some("a")]));
     let batch = RecordBatch::try_from_iter_with_nullable([("a", Arc::clone(&texts), true), ("b", texts, true)]);
     let batch = batch.expect("a batch");
-    let text = csv(&batch.schema(), std::slice::from_ref(&batch));
+    let text = whole(Encoder::Csv(batch.schema()), &batch);
     assert_eq!(String::from_utf8(text).expect("text"), "a,b\r\n\"\",\"\"\r\n,\r\na,a\r\n");
 }
 
 #[test]
 fn machines_get_back_what_was_asked() {
     let batch = batch();
-    let stream = arrow_stream(&batch.schema(), std::slice::from_ref(&batch)).expect("a stream");
+    let stream = whole(Encoder::arrow(&batch.schema()).expect("an encoder"), &batch);
     let mut reader = arrow::ipc::reader::StreamReader::try_new(stream.as_slice(), None).expect("a reader");
     assert_eq!(reader.next().expect("one batch").expect("readable").num_rows(), 2);
     let file = parquet(&batch.schema(), std::slice::from_ref(&batch)).expect("a file");
     assert_eq!(&file[..4], b"PAR1");
-    assert_eq!(ndjson(&[batch]).iter().filter(|byte| **byte == b'\n').count(), 2);
+    assert_eq!(whole(Encoder::Ndjson, &batch).iter().filter(|byte| **byte == b'\n').count(), 2);
 }
 
 #[test]

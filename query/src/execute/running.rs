@@ -10,7 +10,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, OnceLock, Weak,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context, Poll},
 };
@@ -18,10 +18,10 @@ use std::{
 use datafusion::common::Result;
 use parking_lot::Mutex;
 use service::{Error, error::Kind};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 
 use super::memory::QueryMemory;
-use crate::error;
+use crate::{error, reader::Reader};
 
 /// Characters of a statement that the list of queries shows.
 const SQL_CHARS_MAX: usize = 4_000;
@@ -47,11 +47,15 @@ pub(crate) enum Phase {
 pub(crate) struct Running {
     pub(crate) id: u64,
     pub(crate) sql: String,
+    /// Who asked it.
+    pub(crate) reader: Arc<Reader>,
     /// Microseconds since 1970-01-01 UTC.
     pub(crate) started_us: i64,
     pub(crate) memory: Arc<QueryMemory>,
     rows: AtomicU64,
+    is_planned: AtomicBool,
     stop: OnceLock<Stop>,
+    told: Notify,
     registry: Weak<Registry>,
     _place: OwnedSemaphorePermit,
 }
@@ -60,6 +64,26 @@ impl Running {
     /// Tells the query to stop; the first reason stands.
     pub(crate) fn stop(&self, reason: Stop) {
         let _ = self.stop.set(reason);
+        self.told.notify_waiters();
+    }
+
+    /// Waits until it is to stop.
+    pub(crate) async fn until_stopped(&self) {
+        // Made before the look: a word that comes between the two is heard.
+        let told = self.told.notified();
+        if self.stopped().is_none() {
+            told.await;
+        }
+    }
+
+    /// What is done for it now.
+    pub(crate) fn phase(&self) -> Phase {
+        if self.is_planned.load(Ordering::Relaxed) { Phase::Executing } else { Phase::Planning }
+    }
+
+    /// Notes that its plan is made.
+    pub(crate) fn planned(&self) {
+        self.is_planned.store(true, Ordering::Relaxed);
     }
 
     /// Why it is to stop, if it is.
@@ -150,6 +174,14 @@ impl<F: Future> Future for Within<F> {
     }
 }
 
+/// How a query began.
+pub(crate) struct Started<'a> {
+    pub(crate) sql: &'a str,
+    pub(crate) reader: &'a Arc<Reader>,
+    /// Microseconds since 1970-01-01 UTC.
+    pub(crate) at_us: i64,
+}
+
 /// All queries that have a place.
 #[derive(Default)]
 pub(crate) struct Registry {
@@ -161,17 +193,19 @@ impl Registry {
     /// Enters a query that got its place.
     pub(crate) fn enter(
         self: &Arc<Self>,
-        sql: &str,
-        started_us: i64,
+        started: &Started<'_>,
         memory: QueryMemory,
         place: OwnedSemaphorePermit,
     ) -> Arc<Running> {
         let running = Arc::new(Running {
             id: self.started.fetch_add(1, Ordering::Relaxed) + 1,
-            sql: sql.chars().take(SQL_CHARS_MAX).collect(),
-            started_us,
+            sql: started.sql.chars().take(SQL_CHARS_MAX).collect(),
+            reader: Arc::clone(started.reader),
+            started_us: started.at_us,
             memory: Arc::new(memory),
             rows: AtomicU64::new(0),
+            is_planned: AtomicBool::new(false),
+            told: Notify::new(),
             stop: OnceLock::new(),
             registry: Arc::downgrade(self),
             _place: place,
@@ -185,9 +219,11 @@ impl Registry {
         self.queries.lock().values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Tells a query to stop; `false` if none of that number runs.
-    pub(crate) fn cancel(&self, id: u64) -> bool {
+    /// Tells a query to stop; `false` if none of that number runs that `reader` may see: of others' it does not even learn that
+    /// they run.
+    pub(crate) fn cancel(&self, id: u64, reader: &Reader) -> bool {
         let running = self.queries.lock().get(&id).and_then(Weak::upgrade);
+        let running = running.filter(|running| reader.may_watch(&running.reader));
         running.inspect(|running| running.stop(Stop::Asked)).is_some()
     }
 }

@@ -206,10 +206,13 @@ fn element_bytes(values: &ArrayRef) -> usize {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, Int64Array, ListArray, StringArray, StringViewArray};
+    use arrow::array::{
+        ArrayRef, FixedSizeBinaryArray, FixedSizeListArray, Int64Array, ListArray, RecordBatch, StringArray,
+        StringViewArray,
+    };
     use arrow::datatypes::Int64Type;
 
-    use super::widest_value;
+    use super::{REPEATED_BYTES_MAX, check_values, widest_value};
 
     #[test]
     fn the_widest_value_counts_and_views_share_theirs() {
@@ -221,5 +224,26 @@ mod tests {
         let lists = ListArray::from_iter_primitive::<Int64Type, _, _>([Some(vec![Some(1); 3]), Some(vec![Some(1); 7])]);
         assert_eq!(widest_value(&(Arc::new(lists) as ArrayRef)), 56);
         assert_eq!(widest_value(&(Arc::new(Int64Array::from(vec![1])) as ArrayRef)), 0);
+    }
+
+    /// Values of a fixed width are copied for every match like any other.
+    #[test]
+    fn a_fixed_width_is_a_width() {
+        let batch = |width: usize| {
+            let binary = FixedSizeBinaryArray::try_from_iter([vec![0_u8; width]].into_iter()).expect("binary");
+            let numbers = FixedSizeListArray::from_iter_primitive::<Int64Type, _, _>(
+                [Some(vec![Some(1); width / 8])],
+                (width / 8) as i32,
+            );
+            let columns: [(&str, ArrayRef); 2] = [("b", Arc::new(binary)), ("n", Arc::new(numbers))];
+            columns.map(|column| RecordBatch::try_from_iter([column]).expect("a batch"))
+        };
+        for batch in batch(REPEATED_BYTES_MAX) {
+            assert!(check_values(&batch, REPEATED_BYTES_MAX).is_ok());
+        }
+        for batch in batch(REPEATED_BYTES_MAX + 8) {
+            let error = check_values(&batch, REPEATED_BYTES_MAX).expect_err("too wide").to_string();
+            assert!(error.contains("a join or unnest"), "{error}");
+        }
     }
 }

@@ -3,7 +3,9 @@
 
 use std::{future::Future, io};
 
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
+use datafusion::common::DataFusionError;
+use service::Error;
+use telemetry::contract::ApiError;
 use tokio::{
     runtime::{Builder, Runtime},
     task::{JoinError, JoinSet},
@@ -19,6 +21,11 @@ pub(super) struct Workers {
     runtime: Option<Runtime>,
 }
 
+/// A future on its way. Dropped, it stops at its next await.
+pub(super) struct Work<T> {
+    only: JoinSet<Result<T, ApiError>>,
+}
+
 impl Workers {
     /// # Errors
     /// What the system says when it gives no more threads.
@@ -29,21 +36,29 @@ impl Workers {
         Ok(Workers { runtime: Some(runtime) })
     }
 
-    /// Runs the future on these threads. One that panics is an error of its query alone.
+    /// Starts the future on these threads. One that panics is an error of its query alone.
+    pub(super) fn work<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T, ApiError>> + Send + 'static,
+    ) -> Work<T> {
+        let mut only = JoinSet::new();
+        if let Some(runtime) = &self.runtime {
+            only.spawn_on(future, runtime.handle());
+        }
+        Work { only }
+    }
+}
+
+impl<T: 'static> Work<T> {
+    /// What came of it.
     ///
     /// # Cancel safety
-    /// Dropping the call stops the future at its next await.
-    pub(super) async fn run<T: Send + 'static>(
-        &self,
-        future: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> Result<T> {
-        let Some(runtime) = &self.runtime else { return Err(exec_datafusion_err!("the query service has stopped")) };
-        let mut only = JoinSet::new();
-        only.spawn_on(future, runtime.handle());
-        match only.join_next().await {
+    /// Cancel safe: the future goes on, and its outcome is there for the next call.
+    pub(super) async fn outcome(&mut self) -> Result<T, ApiError> {
+        match self.only.join_next().await {
             Some(Ok(outcome)) => outcome,
-            Some(Err(error)) => Err(failure(error)),
-            None => Err(exec_datafusion_err!("the query ended without an outcome")),
+            Some(Err(error)) => Err(error::to_api(&failure(error))),
+            None => Err(error::to_api(&error::from_lake(Error::internal("the query ended without an outcome")))),
         }
     }
 }

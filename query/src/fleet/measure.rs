@@ -9,7 +9,7 @@ use super::{
     MINUTE_US,
     series::{Buckets, Family, LATE_MINUTES, Labels, Measured, TPOT_BOUNDS, TTFT_BOUNDS},
 };
-use crate::{answer, execute::Engine};
+use crate::{answer, execute::Engine, reader::Reader};
 
 /// How long before a minute most calls that ended in it began: all files of that stretch are read.
 const CALL_US: i64 = 10 * MINUTE_US;
@@ -109,7 +109,8 @@ fn tokens_sql(minute_us: i64) -> String {
 
 async fn ask(engine: &Arc<Engine>, sql: &str) -> Result<SqlAnswer, ApiError> {
     let request = SqlRequest { sql: sql.to_owned(), ..SqlRequest::default() };
-    engine.run(request).await.map(answer::json)
+    let reader = Arc::new(Reader::internal());
+    engine.run(request, &reader).await.map(answer::json)
 }
 
 fn calls(measured: &mut Measured, answer: &SqlAnswer) {

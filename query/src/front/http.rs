@@ -1,10 +1,12 @@
 //! `POST /api/v1/sql`: a statement as JSON (`{"sql": …, "params": {…}}`) or as plain text; `Accept` chooses the answer.
 //! `DELETE /api/v1/queries/{id}`: stops one that runs.
 
-use std::sync::Arc;
+mod stream;
+
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
-    Router,
+    Extension, Router,
     body::Bytes,
     extract::{Path, State},
     http::{HeaderMap, HeaderValue, StatusCode, header},
@@ -12,11 +14,15 @@ use axum::{
     routing::{delete, post},
 };
 use serde_json::json;
+use service::principal::Principal;
 use telemetry::contract::{ApiError, SqlRequest};
 
 use crate::{
-    answer, encode, error,
-    execute::{Collected, Engine},
+    answer,
+    encode::{self, Encoder},
+    error,
+    execute::Engine,
+    reader::Reader,
 };
 
 /// Largest statement with its parameters.
@@ -40,16 +46,24 @@ enum Format {
     Parquet,
 }
 
-async fn sql(State(engine): State<Arc<Engine>>, headers: HeaderMap, body: Bytes) -> Response {
-    match answered(&engine, &headers, &body).await {
+/// The principal that the guard let through; none where there is no guard.
+type Caller = Option<Extension<Arc<Principal>>>;
+
+fn reader(caller: Caller) -> Arc<Reader> {
+    Arc::new(Reader::from(caller.as_ref().map(|Extension(principal)| principal)))
+}
+
+async fn sql(State(engine): State<Arc<Engine>>, caller: Caller, headers: HeaderMap, body: Bytes) -> Response {
+    match answered(&engine, &reader(caller), &headers, &body).await {
         Ok(response) => response,
         Err(error) => refusal(&error),
     }
 }
 
 /// Tells a running query to stop; `system.queries` lists them.
-async fn cancel(State(engine): State<Arc<Engine>>, Path(id): Path<String>) -> Response {
-    let is_running = id.parse().is_ok_and(|id| engine.running().cancel(id));
+async fn cancel(State(engine): State<Arc<Engine>>, caller: Caller, Path(id): Path<String>) -> Response {
+    let reader = reader(caller);
+    let is_running = id.parse().is_ok_and(|id| engine.running().cancel(id, &reader));
     if is_running {
         return StatusCode::NO_CONTENT.into_response();
     }
@@ -60,40 +74,61 @@ async fn cancel(State(engine): State<Arc<Engine>>, Path(id): Path<String>) -> Re
     })
 }
 
-async fn answered(engine: &Arc<Engine>, headers: &HeaderMap, body: &[u8]) -> Result<Response, ApiError> {
-    let format = Format::accepted(headers)?;
-    let collected = engine.run(request(headers, body)?).await?;
-    let bytes = match format {
-        Format::Json => {
-            return Ok(axum::Json(answer::json(collected)).into_response());
-        }
-        Format::Ndjson => encode::ndjson(&collected.batches),
-        Format::Csv => encode::csv(&collected.schema, &collected.batches),
-        Format::Arrow => {
-            encode::arrow_stream(&collected.schema, &collected.batches).map_err(|error| error::to_api(&error))?
-        }
+async fn answered(
+    engine: &Arc<Engine>,
+    reader: &Arc<Reader>,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Response, ApiError> {
+    let (format, request) = (Format::accepted(headers)?, request(headers, body)?);
+    let rows_max = engine.config.rows(request.max_rows);
+    let opened = engine.open(request, reader).await?;
+    let mut notes = Notes { id: opened.id, version: opened.version.clone(), rows_max, truncated: None };
+    let body = match format {
+        Format::Json => axum::Json(answer::json(opened.collect().await?)).into_response(),
         Format::Parquet => {
-            encode::parquet(&collected.schema, &collected.batches).map_err(|error| error::to_api(&error))?
+            let collected = opened.collect().await?;
+            notes.truncated = Some(collected.truncated);
+            let file = encode::parquet(&collected.schema, &collected.batches);
+            file.map_err(|error| error::to_api(&error))?.into_response()
+        }
+        Format::Ndjson => stream::body(Encoder::Ndjson, opened.batches, &mut notes.truncated).await?,
+        Format::Csv => stream::body(Encoder::Csv(opened.schema), opened.batches, &mut notes.truncated).await?,
+        Format::Arrow => {
+            let encoder = Encoder::arrow(&opened.schema).map_err(|error| error::to_api(&error))?;
+            stream::body(encoder, opened.batches, &mut notes.truncated).await?
         }
     };
-    Ok(raw(format, bytes, &collected))
+    Ok(notes.on(body, format))
 }
 
-/// The bytes, with what JSON answers say of themselves in headers.
-fn raw(format: Format, bytes: Vec<u8>, collected: &Collected) -> Response {
-    let version = serde_json::to_string(&collected.version).unwrap_or_default();
-    let mut response = bytes.into_response();
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
-    let mut note = |name: &'static str, value: String| {
-        if let Ok(value) = HeaderValue::try_from(value) {
-            headers.insert(name, value);
+/// What JSON answers say of themselves, as headers for the others.
+struct Notes {
+    id: u64,
+    version: BTreeMap<String, i64>,
+    rows_max: usize,
+    /// Not known of a long answer when it begins: one of as many rows as it may have was cut there.
+    truncated: Option<bool>,
+}
+
+impl Notes {
+    fn on(self, mut response: Response, format: Format) -> Response {
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
+        let mut note = |name: &'static str, value: String| {
+            if let Ok(value) = HeaderValue::try_from(value) {
+                headers.insert(name, value);
+            }
+        };
+        note("x-tokenwatt-query", self.id.to_string());
+        note("x-tokenwatt-rows-max", self.rows_max.to_string());
+        if let Some(truncated) = self.truncated {
+            note("x-tokenwatt-truncated", truncated.to_string());
         }
-    };
-    note("x-tokenwatt-truncated", collected.truncated.to_string());
-    note("x-tokenwatt-version", version);
-    note("x-tokenwatt-served-by", answer::SERVED_BY.to_owned());
-    response
+        note("x-tokenwatt-version", serde_json::to_string(&self.version).unwrap_or_default());
+        note("x-tokenwatt-served-by", answer::SERVED_BY.to_owned());
+        response
+    }
 }
 
 fn request(headers: &HeaderMap, body: &[u8]) -> Result<SqlRequest, ApiError> {

@@ -6,6 +6,7 @@
 //! query's memory for as long as it lives; and what is too large is refused.
 
 mod growth;
+mod sizes;
 
 use std::{any::Any, ops::Range, sync::Arc};
 
@@ -30,9 +31,10 @@ use datafusion::{
 };
 
 use crate::execute::running::{self, Phase};
-use growth::{Growth, Sizes};
+use growth::Growth;
+use sizes::Sizes;
 
-pub(crate) use growth::size_of_scalar;
+pub(crate) use sizes::{size_of_column, size_of_scalar};
 
 /// Bytes of result that are made at once, without a look at whether the query still runs.
 const PIECE_BYTES: u64 = 16 << 20;
@@ -60,10 +62,10 @@ const GROWTHS: [(Growth, &str); 13] = [
         "array_add array_any_value array_append array_compact array_concat array_distinct array_element \
          array_except array_intersect array_max array_min array_normalize array_pop_back array_pop_front \
          array_positions array_prepend array_remove array_remove_all array_remove_n array_reverse array_scale \
-         array_slice array_sort array_subtract array_union arrow_cast arrow_try_cast btrim cast_to_type \
+         array_slice array_sort array_subtract array_union arrow_cast arrow_try_cast btrim cast cast_to_type \
          concat decode encode flatten get_field greatest initcap least left lower ltrim make_array map \
          map_entries map_extract map_keys map_values named_struct nullif overlay reverse right rtrim \
-         split_part string_to_array struct substr substr_index text_concat to_char translate try_cast_to_type \
+         split_part string_to_array struct substr substr_index text_concat to_char translate try_cast try_cast_to_type \
          union_extract upper with_metadata",
     ),
 ];

@@ -1,11 +1,12 @@
 //! Puts every expression of a plan within bounds: functions, and what makes large values without being one.
 //!
 //! ```text
-//! before constants are computed: functions ─► after all rules: functions those added, `||`, `~`, CASE, large constants, joins' filters
+//! before constants are computed: functions ─► after all rules: functions those added, `||`, `~`, CASE, casts, large constants, joins' filters
 //! ```
 
 use std::sync::Arc;
 
+use arrow::datatypes::{DataType, FieldRef};
 use async_trait::async_trait;
 use datafusion::{
     catalog::Session,
@@ -15,7 +16,7 @@ use datafusion::{
     },
     execution::context::QueryPlanner,
     logical_expr::{
-        BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF,
+        BinaryExpr, Case, Cast, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, TryCast,
         expr::{AggregateFunctionParams, ScalarFunction},
         expr_rewriter::NamePreserver,
         utils::merge_schema,
@@ -50,21 +51,6 @@ impl OptimizerRule for BoundFunctions {
     }
 }
 
-/// Asks between two rules whether somebody still waits for the plan: a statement may be as long as it takes to optimize.
-#[derive(Debug)]
-pub(crate) struct StopPlanning;
-
-impl OptimizerRule for StopPlanning {
-    fn name(&self) -> &'static str {
-        "stop_planning"
-    }
-
-    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        running::check()?;
-        Ok(Transformed::no(plan))
-    }
-}
-
 /// Bounds what is left, then plans it.
 #[derive(Debug)]
 pub(crate) struct BoundedPlanner {
@@ -95,9 +81,11 @@ impl BoundedPlanner {
             Expr::Case(case) => {
                 let case = Expr::Case(guarded(case, max));
                 let kind = case.get_type(schema);
-                let is_small = kind.is_ok_and(|kind| kind.is_primitive() || kind.is_null() || kind == BOOLEAN);
+                let is_small = kind.is_ok_and(|kind| is_small(&kind));
                 Ok(Transformed::yes(if is_small { case } else { call(functions::held(), vec![case], max) }))
             }
+            Expr::Cast(cast) => casting(cast.expr, cast.field, false, schema, max),
+            Expr::TryCast(cast) => casting(cast.expr, cast.field, true, schema, max),
             Expr::AggregateFunction(mut aggregate) => {
                 let AggregateFunctionParams { args, .. } = &mut aggregate.params;
                 args.iter_mut().for_each(|argument| guard(argument, max));
@@ -111,8 +99,6 @@ impl BoundedPlanner {
         }
     }
 }
-
-const BOOLEAN: arrow::datatypes::DataType = arrow::datatypes::DataType::Boolean;
 
 fn is_search(op: Operator) -> bool {
     matches!(op, Operator::RegexMatch | Operator::RegexIMatch | Operator::RegexNotMatch | Operator::RegexNotIMatch)
@@ -175,6 +161,38 @@ fn function(expr: Expr, bytes_max: usize) -> Result<Transformed<Expr>> {
 fn call(func: Arc<ScalarUDF>, args: Vec<Expr>, bytes_max: usize) -> Expr {
     let func = bounded::of(&func, bytes_max).unwrap_or(func);
     Expr::ScalarFunction(ScalarFunction { func, args })
+}
+
+/// A cast that may write out for every row what rows share: bounded like a function. One that may not is left to the engine, which
+/// knows what it means for order and bounds of files.
+fn casting(
+    value: Box<Expr>,
+    field: FieldRef,
+    is_try: bool,
+    schema: &DFSchema,
+    bytes_max: usize,
+) -> Result<Transformed<Expr>> {
+    let plain = |value, field| {
+        if is_try { Expr::TryCast(TryCast { expr: value, field }) } else { Expr::Cast(Cast { expr: value, field }) }
+    };
+    let (from, to) = (value.get_type(schema)?, field.data_type().clone());
+    if is_small(&to) || is_written_out(&from) || from == to {
+        return Ok(Transformed::no(plain(value, field)));
+    }
+    let cast = plain(value.clone(), field);
+    let (_, named) = cast.to_field(schema)?;
+    Ok(Transformed::yes(call(functions::cast(named, is_try), vec![*value], bytes_max)))
+}
+
+/// Whether every value takes a few bytes.
+fn is_small(kind: &DataType) -> bool {
+    kind.is_primitive() || kind.is_null() || *kind == DataType::Boolean
+}
+
+/// Whether no two rows share the bytes of a value: then as many bytes are there as come out.
+fn is_written_out(kind: &DataType) -> bool {
+    use DataType::{Binary, FixedSizeBinary, LargeBinary, LargeUtf8, Utf8};
+    is_small(kind) || matches!(kind, Utf8 | LargeUtf8 | Binary | LargeBinary | FixedSizeBinary(_))
 }
 
 /// The branches of a CASE are written out row by row, constants too.

@@ -10,7 +10,7 @@ use datafusion::{
 };
 use telemetry::table::TABLES;
 
-use super::{Scope, parse};
+use super::{Scope, parse, restrict};
 use crate::{
     session::{CATALOG, SCHEMA},
     system, views,
@@ -26,14 +26,37 @@ fn table_names() -> Vec<String> {
 }
 
 /// The list with our one catalog.
-pub(super) struct Catalogs(Arc<Scope>);
-struct Catalog(Arc<Scope>);
-struct Public(Arc<Scope>);
-struct System(Arc<Scope>);
+pub(super) struct Catalogs(Names);
+struct Catalog(Names);
+struct Public(Names);
+struct System(Names);
+
+/// What names stand for.
+#[derive(Clone)]
+struct Names {
+    scope: Arc<Scope>,
+    /// Whether a name stands for what the reader may see of it, or for all of it.
+    is_restricted: bool,
+}
 
 impl Catalogs {
-    pub(super) fn of(scope: &Arc<Scope>) -> Arc<dyn CatalogProviderList> {
-        Arc::new(Catalogs(Arc::clone(scope)))
+    /// For what a reader asks: names stand for what it may see.
+    pub(super) fn seen(scope: &Arc<Scope>) -> Arc<dyn CatalogProviderList> {
+        Arc::new(Catalogs(Names { scope: Arc::clone(scope), is_restricted: true }))
+    }
+
+    /// For what our views are made of.
+    pub(super) fn all(scope: &Arc<Scope>) -> Arc<dyn CatalogProviderList> {
+        Arc::new(Catalogs(Names { scope: Arc::clone(scope), is_restricted: false }))
+    }
+}
+
+impl Names {
+    fn seen(&self, name: &str, table: Option<Arc<dyn TableProvider>>) -> Result<Option<Arc<dyn TableProvider>>> {
+        match table {
+            Some(table) if self.is_restricted => restrict::to(&self.scope.reader, name, table).map(Some),
+            table => Ok(table),
+        }
     }
 }
 
@@ -47,7 +70,7 @@ impl CatalogProviderList for Catalogs {
     }
 
     fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
-        (name == CATALOG).then(|| Arc::new(Catalog(Arc::clone(&self.0))) as Arc<dyn CatalogProvider>)
+        (name == CATALOG).then(|| Arc::new(Catalog(self.0.clone())) as Arc<dyn CatalogProvider>)
     }
 }
 
@@ -58,8 +81,8 @@ impl CatalogProvider for Catalog {
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
         match name {
-            SCHEMA => Some(Arc::new(Public(Arc::clone(&self.0)))),
-            SYSTEM => Some(Arc::new(System(Arc::clone(&self.0)))),
+            SCHEMA => Some(Arc::new(Public(self.0.clone()))),
+            SYSTEM => Some(Arc::new(System(self.0.clone()))),
             _ => None,
         }
     }
@@ -73,15 +96,15 @@ impl SchemaProvider for Public {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
         if let Some(view) = views::by_name(name) {
-            return Ok(Some(self.0.view(view).await?));
+            return self.0.seen(name, Some(self.0.scope.view(view).await?));
         }
         if let (table, Some(_)) = parse::split_version(name)
             && views::by_name(table).is_some()
         {
             return plan_err!("{table} is a view and has no version; pin the tables it reads instead");
         }
-        let table = self.0.table(name).await?;
-        Ok(table.map(|table| table as Arc<dyn TableProvider>))
+        let table = self.0.scope.table(name).await?;
+        self.0.seen(name, table.map(|table| table as Arc<dyn TableProvider>))
     }
 
     async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
@@ -104,9 +127,12 @@ impl SchemaProvider for System {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
         if let Some(view) = system::views::by_name(name) {
-            return Ok(Some(self.0.view(view).await?));
+            return self.0.seen(&format!("{SYSTEM}.{name}"), Some(self.0.scope.view(view).await?));
         }
-        system::table(name, &self.0).await
+        if system::OWN.contains(&name) {
+            return system::table(name, &self.0.scope).await;
+        }
+        self.0.seen(&format!("{SYSTEM}.{name}"), system::table(name, &self.0.scope).await?)
     }
 
     fn table_exist(&self, name: &str) -> bool {

@@ -10,7 +10,7 @@ use datafusion::{
 };
 use telemetry::contract::AnswerColumn;
 
-use super::view::ViewTable;
+use super::{restrict, view::ViewTable};
 use crate::{encode, scan::LakeTable};
 
 /// Aggregates and window functions that give one of their argument's values.
@@ -118,7 +118,7 @@ fn resolve(name: &Column, input: &LogicalPlan) -> Option<Meaning> {
 
 fn declared(scan: &TableScan, index: usize) -> Option<Meaning> {
     let name = scan.projected_schema.fields().get(index)?.name();
-    let provider = source_as_provider(&scan.source).ok()?;
+    let provider = restrict::beneath(source_as_provider(&scan.source).ok()?);
     if let Some(table) = provider.downcast_ref::<LakeTable>() {
         let column = table.snapshot().table.column(name)?;
         return Some(Meaning { unit: Some(column.unit).filter(|unit| !unit.is_empty()), comment: Some(column.doc) });

@@ -26,6 +26,12 @@ pub struct Principal {
     pub certificate: Option<String>,
     /// Tenants whose rows it may write or read; `["*"]` is all of them and rows without a tenant.
     pub tenants: Vec<String>,
+    /// Regions whose rows a reader sees; `["*"]`, the default, is all of them and rows without a region.
+    #[serde(default = "everywhere")]
+    pub regions: Vec<String>,
+    /// Whether a reader sees what belongs to no tenant: devices, nodes, prices, `system`. Default: if it sees every tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub infrastructure: Option<bool>,
     /// Items (spans, data points, log records) a second that a writer may send on average. Default: no limit.
     #[serde(default)]
     pub items_per_s: Option<u64>,
@@ -69,6 +75,10 @@ fn burst() -> u32 {
     10
 }
 
+fn everywhere() -> Vec<String> {
+    vec![ALL.to_owned()]
+}
+
 impl Principal {
     /// Whether it may write or read rows of every tenant, and those without one.
     #[must_use]
@@ -80,6 +90,24 @@ impl Principal {
     #[must_use]
     pub fn allows(&self, tenant: Option<&str>) -> bool {
         self.every_tenant() || tenant.is_some_and(|tenant| self.tenants.iter().any(|own| own == tenant))
+    }
+
+    /// Whether it may read rows of every region, and those without one.
+    #[must_use]
+    pub fn every_region(&self) -> bool {
+        self.regions.iter().any(|region| region == ALL)
+    }
+
+    /// Whether it may read tables that belong to no tenant.
+    #[must_use]
+    pub fn sees_infrastructure(&self) -> bool {
+        self.infrastructure.unwrap_or_else(|| self.every_tenant())
+    }
+
+    /// Whether it may read all there is.
+    #[must_use]
+    pub fn sees_everything(&self) -> bool {
+        self.every_tenant() && self.every_region() && self.sees_infrastructure()
     }
 
     fn validate(&self, faults: &mut Vec<String>) {
@@ -103,9 +131,12 @@ impl Principal {
         if self.tenants.is_empty() || self.tenants.iter().any(String::is_empty) {
             faults.push(format!("principal `{name}` needs `tenants`: a list of them, or [\"*\"]"));
         }
-        if self.role == Role::Reader && !self.every_tenant() {
+        if self.regions.is_empty() || self.regions.iter().any(String::is_empty) {
+            faults.push(format!("principal `{name}` needs `regions`: a list of them, or [\"*\"]"));
+        }
+        if self.role == Role::Writer && (!self.every_region() || self.infrastructure.is_some()) {
             faults.push(format!(
-                "reader `{name}` is bound to tenants, which queries do not enforce yet; give it [\"*\"] or no access"
+                "`regions` and `infrastructure` of principal `{name}` bind readers; a writer has neither"
             ));
         }
         for (key, value) in [("items_per_s", self.items_per_s), ("bytes_per_s", self.bytes_per_s)] {

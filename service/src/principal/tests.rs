@@ -15,6 +15,8 @@ fn principal(name: &str, role: Role, hash: Option<String>) -> Principal {
         token_sha256: hash,
         certificate: None,
         tenants: vec!["*".to_owned()],
+        regions: vec!["*".to_owned()],
+        infrastructure: None,
         items_per_s: None,
         bytes_per_s: None,
         burst_s: 10,
@@ -85,6 +87,17 @@ fn tenants_bind() {
     assert!(all.allows(Some("acme")) && all.allows(None));
 }
 
+/// Who sees every tenant sees the infrastructure, unless the settings say otherwise.
+#[test]
+fn infrastructure_follows_the_tenants() {
+    let bound = Principal { tenants: vec!["acme".to_owned()], ..principal("r", Role::Reader, None) };
+    assert!(!bound.sees_infrastructure());
+    assert!(Principal { infrastructure: Some(true), ..bound }.sees_infrastructure());
+    let all = principal("r", Role::Reader, None);
+    assert!(all.sees_infrastructure() && all.every_region());
+    assert!(!Principal { infrastructure: Some(false), ..all }.sees_infrastructure());
+}
+
 /// What cannot be meant is a fault, and all faults come together.
 #[test]
 fn faults_of_principals() {
@@ -110,8 +123,33 @@ fn faults_of_principals() {
     assert_eq!(other(|principal| principal.tenants.clear()), 1);
     assert_eq!(other(|principal| principal.items_per_s = Some(0)), 1);
     assert_eq!(other(|principal| principal.burst_s = 0), 1);
-    let reader = Principal { tenants: vec!["acme".to_owned()], ..principal("r", Role::Reader, Some(hash)) };
-    assert_eq!(faults_of(&[reader]).len(), 1);
+    assert_eq!(other(|principal| principal.regions.clear()), 1);
+    assert_eq!(other(|principal| principal.regions = vec!["eu-west-1".to_owned()]), 1);
+    assert_eq!(other(|principal| principal.infrastructure = Some(true)), 1);
+    let reader = Principal {
+        tenants: vec!["acme".to_owned()],
+        regions: vec!["eu-west-1".to_owned()],
+        infrastructure: Some(true),
+        ..principal("r", Role::Reader, Some(hash))
+    };
+    assert_eq!(faults_of(&[reader]), Vec::<String>::new());
+}
+
+/// What is the same for all is for those who see everything.
+#[tokio::test]
+async fn pages_of_everything() {
+    let asked = async |tenants: &[&str]| {
+        let (token, hash) = new_token().unwrap();
+        let tenants = tenants.iter().map(|tenant| (*tenant).to_owned()).collect();
+        let principals = Principals::new(&[Principal { tenants, ..principal("r", Role::Reader, Some(hash)) }]);
+        let pages = require_everything(Router::new().route("/", get(|| async { "hello" })));
+        let request = Request::get("/").header("authorization", format!("Bearer {}", token.expose()));
+        require(pages, &principals, Role::Reader).oneshot(request.body(Body::empty()).unwrap()).await.unwrap().status()
+    };
+    assert_eq!(asked(&["*"]).await, 200);
+    assert_eq!(asked(&["acme"]).await, 403);
+    let open = require_everything(Router::new().route("/", get(|| async { "hello" })));
+    assert_eq!(open.oneshot(Request::get("/").body(Body::empty()).unwrap()).await.unwrap().status(), 200);
 }
 
 /// A guarded route asks a browser for a password and lets readers in; without principals nothing is asked.

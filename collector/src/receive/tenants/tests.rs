@@ -22,6 +22,8 @@ fn principal(tenants: &[&str]) -> Principal {
         token_sha256: None,
         certificate: Some("node.acme".to_owned()),
         tenants: tenants.iter().map(|tenant| (*tenant).to_owned()).collect(),
+        regions: vec!["*".to_owned()],
+        infrastructure: None,
         items_per_s: None,
         bytes_per_s: None,
         burst_s: 10,

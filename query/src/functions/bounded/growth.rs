@@ -7,10 +7,9 @@ use arrow::{
     compute::cast,
     datatypes::{DataType, Int64Type, IntervalMonthDayNanoType},
 };
-use datafusion::{
-    common::{Result, ScalarValue},
-    logical_expr::ColumnarValue,
-};
+use datafusion::{common::Result, logical_expr::ColumnarValue};
+
+use super::sizes::{Sizes, size_of_column, size_of_scalar};
 
 /// How a result grows with its arguments; an upper bound in bytes for each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,7 +73,7 @@ impl Growth {
         for argument in arguments {
             bytes = bytes.saturating_add(match argument {
                 ColumnarValue::Scalar(scalar) => size_of_scalar(scalar)?.saturating_mul(rows as u64),
-                ColumnarValue::Array(array) => total(array),
+                ColumnarValue::Array(array) => size_of_column(array),
             });
         }
         Ok(bytes.saturating_mul(BYTES_PER_BYTE) <= SMALL_BYTES)
@@ -128,119 +127,6 @@ impl Growth {
             }
             Growth::Compared => size(0).saturating_mul(size(1)) / COMPARISONS_PER_BYTE,
         }
-    }
-}
-
-/// Bytes of each row of an argument.
-pub(super) enum Sizes {
-    Same(u64),
-    Each(Vec<u64>),
-}
-
-impl Sizes {
-    fn of(argument: &ColumnarValue) -> Result<Sizes> {
-        match argument {
-            ColumnarValue::Scalar(scalar) => Ok(Sizes::Same(size_of_scalar(scalar)?)),
-            ColumnarValue::Array(array) => Sizes::of_array(array),
-        }
-    }
-
-    /// The values' own bytes; what views share is counted for each that shows it.
-    pub(super) fn of_array(array: &ArrayRef) -> Result<Sizes> {
-        Ok(match array.data_type() {
-            DataType::Utf8 => Sizes::between(array.as_string::<i32>().value_offsets()),
-            DataType::LargeUtf8 => Sizes::between(array.as_string::<i64>().value_offsets()),
-            DataType::Binary => Sizes::between(array.as_binary::<i32>().value_offsets()),
-            DataType::LargeBinary => Sizes::between(array.as_binary::<i64>().value_offsets()),
-            DataType::Utf8View => Sizes::Each(array.as_string_view().lengths().map(u64::from).collect()),
-            DataType::BinaryView => Sizes::Each(array.as_binary_view().lengths().map(u64::from).collect()),
-            DataType::List(_) => {
-                let list = array.as_list::<i32>();
-                Sizes::of_lists(list.value_offsets(), list.values())?
-            }
-            DataType::LargeList(_) => {
-                let list = array.as_list::<i64>();
-                Sizes::of_lists(list.value_offsets(), list.values())?
-            }
-            DataType::Map(..) => {
-                let map = array.as_map();
-                let entries: ArrayRef = std::sync::Arc::new(map.entries().clone());
-                Sizes::of_lists(map.value_offsets(), &entries)?
-            }
-            DataType::Struct(_) => Sizes::of_structs(array)?,
-            kind => Sizes::Same(kind.primitive_width().map_or(16, |width| width as u64)),
-        })
-    }
-
-    fn of_structs(array: &ArrayRef) -> Result<Sizes> {
-        let columns = array.as_struct().columns().iter().map(Sizes::of_array).collect::<Result<Vec<_>>>()?;
-        Ok(Sizes::Each((0..array.len()).map(|row| columns.iter().map(|column| column.at(row)).sum()).collect()))
-    }
-
-    fn between<O: Into<i64> + Copy>(offsets: &[O]) -> Sizes {
-        let length = |pair: &[O]| u64::try_from(pair[1].into() - pair[0].into()).unwrap_or(0);
-        Sizes::Each(offsets.windows(2).map(length).collect())
-    }
-
-    /// A list is as large as its elements, and each of those at least a byte.
-    fn of_lists<O: Into<i64> + Copy>(offsets: &[O], values: &ArrayRef) -> Result<Sizes> {
-        let elements = Sizes::of_array(values)?;
-        let list = |pair: &[O]| -> u64 {
-            let (from, to) = (pair[0].into(), pair[1].into());
-            match (&elements, usize::try_from(from), usize::try_from(to)) {
-                (Sizes::Same(size), ..) => u64::try_from(to - from).unwrap_or(0).saturating_mul(max(1, *size)),
-                (Sizes::Each(sizes), Ok(from), Ok(to)) => sizes[from..to].iter().map(|size| max(1, *size)).sum(),
-                _ => 0,
-            }
-        };
-        Ok(Sizes::Each(offsets.windows(2).map(list).collect()))
-    }
-
-    pub(super) fn at(&self, row: usize) -> u64 {
-        match self {
-            Sizes::Same(size) => *size,
-            Sizes::Each(sizes) => sizes.get(row).copied().unwrap_or(0),
-        }
-    }
-
-    pub(super) fn sum(&self, rows: usize) -> u64 {
-        match self {
-            Sizes::Same(size) => size.saturating_mul(rows as u64),
-            Sizes::Each(sizes) => sizes.iter().sum(),
-        }
-    }
-}
-
-/// Bytes of all values together; what views share is counted for each that shows it.
-fn total(array: &ArrayRef) -> u64 {
-    let between =
-        |from: i64, to: i64| usize::try_from(from).ok().zip(usize::try_from(to - from).ok()).unwrap_or((0, 0));
-    match array.data_type() {
-        DataType::List(_) => {
-            let list = array.as_list::<i32>();
-            let (from, count) = between(list.value_offsets()[0].into(), list.value_offsets()[list.len()].into());
-            total(&list.values().slice(from, count))
-        }
-        DataType::Map(..) => {
-            let map = array.as_map();
-            let (from, count) = between(map.value_offsets()[0].into(), map.value_offsets()[map.len()].into());
-            map.entries().columns().iter().map(|column| total(&column.slice(from, count))).sum()
-        }
-        DataType::Struct(_) => array.as_struct().columns().iter().map(total).sum(),
-        DataType::Utf8View => array.as_string_view().lengths().map(u64::from).sum(),
-        DataType::BinaryView => array.as_binary_view().lengths().map(u64::from).sum(),
-        _ => array.to_data().get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size()) as u64,
-    }
-}
-
-/// Bytes of a constant.
-pub(crate) fn size_of_scalar(scalar: &ScalarValue) -> Result<u64> {
-    match scalar {
-        ScalarValue::Utf8(text) | ScalarValue::LargeUtf8(text) | ScalarValue::Utf8View(text) => {
-            Ok(text.as_ref().map_or(0, |text| text.len() as u64))
-        }
-        ScalarValue::List(list) => Ok(Sizes::of_array(&(std::sync::Arc::clone(list) as ArrayRef))?.at(0)),
-        other => Ok(other.size() as u64),
     }
 }
 
@@ -321,4 +207,46 @@ fn strides(unit_of: &DataType, step: &ArrayRef) -> Result<Vec<u64>> {
         ns.unsigned_abs() / unit_ns.unsigned_abs()
     };
     Ok(intervals.iter().map(stride).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Array, Int64Array, StringArray};
+    use datafusion::{common::ScalarValue, logical_expr::ColumnarValue};
+
+    use super::Growth;
+
+    fn column(array: impl Array + 'static) -> ColumnarValue {
+        ColumnarValue::Array(Arc::new(array))
+    }
+
+    fn bounds(growth: Growth, arguments: &[ColumnarValue], rows: usize) -> Vec<u64> {
+        growth.bounds(arguments, rows).expect("bounds")
+    }
+
+    /// One row's bound says nothing of another: what is large is known before it is made, and what is small is not refused with it.
+    #[test]
+    fn every_row_has_a_bound_of_its_own() {
+        let texts = || column(StringArray::from(vec![Some("ab"), Some("abcd"), None]));
+        let counts = || column(Int64Array::from(vec![Some(3), Some(1_000), Some(7)]));
+        assert_eq!(bounds(Growth::Times, &[texts(), counts()], 3), [30, 12_000, 56]);
+        assert_eq!(bounds(Growth::Padded, &[texts(), counts()], 3)[1], (4 + 8) * 5 + 4_000);
+        let to = column(Int64Array::from(vec![Some(10), None, Some(-1)]));
+        let from = column(Int64Array::from(vec![1, 1, 1]));
+        assert_eq!(bounds(Growth::Series, &[from, to], 3), [160, 0, 48]);
+        // every find of the pattern in the first text becomes the third
+        let wide = column(StringArray::from(vec!["x", "xxxxxxxxxx", ""]));
+        let found = bounds(Growth::Replaced, &[texts(), column(StringArray::from(vec!["b", "b", "b"])), wide], 3);
+        assert!(found[1] >= 4 * 10 && found[0] < found[1], "{found:?}");
+    }
+
+    /// Where all arguments are constant, one bound stands for all rows.
+    #[test]
+    fn constants_have_one_bound() {
+        let text = ColumnarValue::Scalar(ScalarValue::from("ab"));
+        let count = ColumnarValue::Scalar(ScalarValue::from(5_i64));
+        assert_eq!(bounds(Growth::Times, &[text, count], 8_192), [50]);
+    }
 }
