@@ -4,9 +4,11 @@
 
 mod freshness;
 mod ingest;
+mod node;
 
 use clap::Subcommand;
-use service::error::Result;
+use serde_json::Value;
+use service::error::{Error, Result};
 
 /// What can be measured.
 #[derive(Clone, Debug, Subcommand)]
@@ -15,6 +17,8 @@ pub(crate) enum Bench {
     Ingest(ingest::Args),
     /// Time from a collector to a reader, with many collectors on one slow store, in this process.
     Freshness(freshness::Args),
+    /// Tokens a second of the CPU engine, one sequence alone and several in a step.
+    Node(node::Args),
 }
 
 /// Runs one benchmark and prints its figures.
@@ -25,5 +29,21 @@ pub(crate) async fn run(bench: Bench) -> Result<()> {
     match bench {
         Bench::Ingest(args) => ingest::run(args).await,
         Bench::Freshness(args) => freshness::run(args).await,
+        // Nothing else runs meanwhile, so the thread may be kept.
+        Bench::Node(args) => node::run(&args),
     }
+}
+
+/// Prints figures: as one line of JSON, or one figure a line.
+#[allow(clippy::print_stdout, reason = "figures are the command's output")]
+fn print(as_json: bool, figures: &Value) -> Result<()> {
+    if as_json {
+        println!("{figures}");
+        return Ok(());
+    }
+    let fields = figures.as_object().ok_or_else(|| Error::internal("figures are not an object"))?;
+    for (name, value) in fields {
+        println!("{name:<28} {value}");
+    }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! End-to-end tests: the real binary, real clients, real peers, and a real end by `kill -9`.
 #![allow(clippy::expect_used, reason = "a test that cannot go on says why and stops")]
 
+mod endpoint;
 mod otlp;
 mod sender;
 mod world;

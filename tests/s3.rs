@@ -1,52 +1,16 @@
 //! The lake on S3: an endpoint that checks signatures and honours If-None-Match, in this process.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::time::Duration;
 
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto::Builder;
-use s3s::auth::SimpleAuth;
-use s3s::service::S3ServiceBuilder;
-use s3s_fs::FileSystem;
-use tokio::net::TcpListener;
-
+use crate::endpoint::{BUCKET, SECRET_KEY, environment};
 use crate::otlp::CALL_TOKENS;
 use crate::sender::Sender;
 use crate::world::{FREE_PORTS, PATIENCE, Server, World, client, tokenwatt};
 
-const BUCKET: &str = "fleet";
-const ACCESS_KEY: &str = "TESTKEY";
-const SECRET_KEY: &str = "test-secret";
-
-/// Serves `root` as S3 on a free port until the runtime ends.
-async fn serve(root: &Path) -> SocketAddr {
-    std::fs::create_dir_all(root.join(BUCKET)).expect("create the bucket");
-    let mut service = S3ServiceBuilder::new(FileSystem::new(root).expect("open the root"));
-    service.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
-    let service = service.build();
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
-    let address = listener.local_addr().expect("address");
-    tokio::spawn(async move {
-        while let Ok((socket, _)) = listener.accept().await {
-            let service = service.clone();
-            tokio::spawn(async move {
-                let http = Builder::new(TokioExecutor::new());
-                // A client that hangs up is no fault of the endpoint.
-                let _ = http.serve_connection(TokioIo::new(socket), service).await;
-            });
-        }
-    });
-    address
-}
-
-fn environment(address: SocketAddr, secret: &str) -> Vec<(&'static str, String)> {
-    vec![
-        ("AWS_ACCESS_KEY_ID", ACCESS_KEY.to_owned()),
-        ("AWS_SECRET_ACCESS_KEY", secret.to_owned()),
-        ("AWS_REGION", "us-east-1".to_owned()),
-        ("AWS_ENDPOINT_URL", format!("http://{address}")),
-        ("AWS_ALLOW_HTTP", "true".to_owned()),
-    ]
+/// The endpoint of a test, without delay.
+async fn serve(root: &std::path::Path) -> SocketAddr {
+    crate::endpoint::serve(root, Duration::ZERO).await
 }
 
 fn up(world: &World, environment: &[(&str, String)]) -> Server {

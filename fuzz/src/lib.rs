@@ -2,8 +2,13 @@
 #![allow(dead_code, unreachable_pub, reason = "the modules are the collector's, of which the targets use a part")]
 
 pub mod decode;
+pub mod neuron;
 pub mod normalize;
+pub mod scrape;
 pub mod signal;
+
+mod encode;
+mod labels;
 
 /// As the collector's own module of that name, without the network.
 pub mod receive {
@@ -88,6 +93,14 @@ pub fn land(signal: Signal, body: &[u8]) {
     // Token events of spans are rows beside their spans.
     assert!(rows >= checked.accepted, "{rows} rows of {} items", checked.accepted);
     assert!(rows == checked.accepted || signal == Signal::Traces, "{rows} rows of {} items", checked.accepted);
+}
+
+/// Does the same with a body that the collector wrote itself, of which nothing may be rejected.
+pub fn land_own(signal: Signal, body: &[u8]) {
+    let checked = look(signal, body).expect("what we write is OTLP");
+    assert!(checked.accepted > 0, "it is not written for nothing");
+    assert!(!checked.is_faulty(), "{checked:?}");
+    land(signal, body);
 }
 
 /// Does with the collector's own counters what the collector does: what they are not is left out.

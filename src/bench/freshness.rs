@@ -1,11 +1,11 @@
 //! Freshness: how long after a collector received a row a reader sees it, with many collectors on one slow store.
 //!
 //! ```text
-//! senders ─OTLP/HTTP─► collectors (each with a journal of its own) ─► store in memory, slowed ◄─ reader
+//! senders ─OTLP/HTTP─► collectors (each with a journal of its own) ─► store ◄─ reader
 //! ```
 //!
-//! All run in this process, so that the commits of many collectors can be watched on a small machine. The store is no S3: it is
-//! memory with a delay before each request. What is measured is the way through journals, flushes, leases and commits.
+//! All run in this process, so that the commits of many collectors can be watched on a small machine. What is measured is the way
+//! through journals, flushes, leases and commits. Without `--data` the store is memory with a delay before each request.
 
 mod reader;
 
@@ -38,11 +38,14 @@ pub(crate) struct Args {
     /// Print one line of JSON.
     #[arg(long)]
     json: bool,
+    /// The lake: a directory that is new, or s3://bucket/prefix with the endpoint in AWS_ENDPOINT_URL. Default: in memory.
+    #[arg(long)]
+    data: Option<String>,
     /// Collectors on the store.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
     collectors: u32,
-    /// Delay before each request to the store, milliseconds.
-    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(0..=5_000))]
+    /// Delay before each request to the store in memory, milliseconds.
+    #[arg(long, default_value_t = 40, conflicts_with = "data", value_parser = clap::value_parser!(u64).range(0..=5_000))]
     store_latency_ms: u64,
     /// Tokens a second to each collector.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(127..=100_000))]
@@ -50,6 +53,9 @@ pub(crate) struct Args {
     /// Seconds of load.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     seconds: u64,
+    /// Milliseconds that a collector gathers rows before it writes them. Default: as the collector has it.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(50..=60_000))]
+    flush_after_ms: Option<u64>,
     /// Let every collector commit for itself, as if there were no lease.
     #[arg(long)]
     straight: bool,
@@ -66,19 +72,38 @@ struct Node {
     number: u64,
 }
 
+/// Where the lake is.
+enum Store {
+    Memory(Arc<dyn ObjectStore>),
+    /// As `--data` names it; every collector has connections of its own.
+    Place(String),
+}
+
+impl Store {
+    async fn open(&self, deps: &Deps) -> Result<Lake> {
+        match self {
+            Store::Memory(store) => Lake::open_on(Arc::clone(store), deps).await,
+            Store::Place(place) => Lake::open(place, deps).await,
+        }
+    }
+}
+
 /// Measures once and prints the figures.
 ///
 /// # Errors
 /// When a collector does not start, or refuses what it is sent.
 pub(crate) async fn run(args: Args) -> Result<()> {
     let place = super::ingest::disk::Place::open(args.dir.as_deref())?;
-    let store: Arc<dyn ObjectStore> = Arc::new(ThrottledStore::new(InMemory::new(), throttle(&args)));
+    let store = match &args.data {
+        Some(data) => Store::Place(data.clone()),
+        None => Store::Memory(Arc::new(ThrottledStore::new(InMemory::new(), throttle(&args)))),
+    };
     let mut nodes = Vec::new();
     for number in 0..args.collectors {
         nodes.push(start(&args, &store, place.path(), number).await?);
     }
     tokio::time::sleep(SETTLE).await;
-    let reader = Reader::start(Lake::open_on(Arc::clone(&store), &Deps::system()).await?);
+    let reader = Reader::start(store.open(&Deps::system()).await?);
     let begun = Instant::now();
     let until = begun + Duration::from_secs(args.seconds);
     let loads = nodes.iter().map(|node| send(node, args.tokens_per_s, until));
@@ -88,7 +113,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     for node in &nodes {
         node.deps.shutdown.walk(Duration::from_secs(10)).await;
     }
-    print(&args, &figures)
+    super::print(args.json, &figures)
 }
 
 /// The delay, before each request whatever it asks for.
@@ -104,18 +129,20 @@ fn throttle(args: &Args) -> ThrottleConfig {
     }
 }
 
-async fn start(args: &Args, store: &Arc<dyn ObjectStore>, place: &Path, number: u32) -> Result<Node> {
+async fn start(args: &Args, store: &Store, place: &Path, number: u32) -> Result<Node> {
     let deps = Deps::system();
     let state = place.join(format!("collector-{number}"));
+    let defaults = collector::Config::default();
     let config = collector::Config {
         grpc_addr: ([127, 0, 0, 1], 0).into(),
         http_addr: ([127, 0, 0, 1], 0).into(),
         state: state.clone(),
-        flush_after: Duration::from_secs(2),
-        share_commits: Some(!args.straight),
-        ..collector::Config::default()
+        flush_after: args.flush_after_ms.map_or(defaults.flush_after, Duration::from_millis),
+        // In memory it must be said; a place knows by itself, as in production.
+        share_commits: if args.straight { Some(false) } else { args.data.is_none().then_some(true) },
+        ..defaults
     };
-    let lake = Lake::open_on(Arc::clone(store), &deps).await?;
+    let lake = store.open(&deps).await?;
     let built = collector::build(config, lake, deps.clone()).await?;
     let endpoint = format!("http://{}/v1/traces", built.http_addr());
     let id = state.join("journal").join("id");
@@ -164,9 +191,10 @@ fn figures(args: &Args, nodes: &[Node], sent: &[Sent], seen: &reader::Seen) -> V
     json!({
         "bench": "freshness",
         "profile": if cfg!(debug_assertions) { "dev" } else { "release" },
-        "store": "in memory, slowed",
+        "store": args.data.as_deref().unwrap_or("in memory, slowed"),
         "collectors": args.collectors,
-        "store_latency_ms": args.store_latency_ms,
+        "store_latency_ms": args.data.is_none().then_some(args.store_latency_ms),
+        "flush_after_ms": args.flush_after_ms.unwrap_or(collector::Config::default().flush_after.as_millis() as u64),
         "seconds": args.seconds,
         "straight": args.straight,
         "tokens": tokens,
@@ -189,19 +217,6 @@ fn sum(text: &str, name: &str) -> f64 {
     let lines = text.lines().filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '{'])));
     // Not `sum`: of nothing it is -0.
     lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).fold(0.0, |sum, value| sum + value)
-}
-
-#[allow(clippy::print_stdout, reason = "figures are the command's output")]
-fn print(args: &Args, figures: &Value) -> Result<()> {
-    if args.json {
-        println!("{figures}");
-        return Ok(());
-    }
-    let fields = figures.as_object().ok_or_else(|| Error::internal("figures are not an object"))?;
-    for (name, value) in fields {
-        println!("{name:<28} {value}");
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@
 pub(super) mod body;
 pub(super) mod disk;
 mod figures;
+mod foreign;
+mod kill;
 mod load;
 mod server;
 mod verify;
@@ -53,6 +55,11 @@ pub(crate) struct Args {
     /// The lake to write to: a directory that is new, or s3://bucket/prefix. Default: under `--dir`.
     #[arg(long)]
     data: Option<String>,
+    #[command(flatten)]
+    foreign: foreign::Foreign,
+    /// Instead of `--seconds`: end the receiver by `kill -9` after so many, and look for what it had acknowledged.
+    #[arg(long, conflicts_with = "offered_factor", value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    kill_after: Option<u64>,
     /// Directory for journal and lake; its file system is what is measured. Default: a new one under the current
     /// directory, removed at the end.
     #[arg(long)]
@@ -72,15 +79,21 @@ fn offered_factor(text: &str) -> std::result::Result<f64, String> {
 /// # Errors
 /// When the collector does not start, refuses the load for good, or its tables cannot be read.
 pub(crate) async fn run(args: Args) -> Result<()> {
+    if let Some(endpoint) = &args.foreign.endpoint {
+        return super::print(args.json, &foreign::run(&args, load(&args, endpoint, endpoint)).await?);
+    }
     let place = disk::Place::open(args.dir.as_deref())?;
     let disk = place.probe()?;
     let data = args.data.clone().unwrap_or_else(|| place.path().join("lake").display().to_string());
+    if let Some(after_s) = args.kill_after {
+        return super::print(args.json, &kill::run(&args, after_s, &data, &place.path().join("state")).await?);
+    }
     let server = Server::start(&data, &place.path().join("state"), args.pin_server_cpu).await?;
     let watch = Watch::start(&data).await?;
 
     let own_cpu = server::cpu_seconds(std::process::id())?;
     let server_cpu = server.cpu_seconds()?;
-    let load = load(&args, &server);
+    let load = load(&args, server.grpc(), server.http());
     let sent = load.run(0).await?;
     let generator_cpu_s = server::cpu_seconds(std::process::id())? - own_cpu;
     let seen = watch.until_rows(sent.tokens(), sent.start, COMMIT_PATIENCE).await?;
@@ -97,33 +110,22 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     acknowledged.extend(overload.as_ref().map(|overload| &overload.sent));
     let stored = verify::stored(&data, &acknowledged).await?;
     let (compact_cpu_s, compacted) = verify::compact(&data).await?;
-    print(
-        &args,
-        &Figures {
-            sent,
-            seen,
-            stored,
-            compacted,
-            compact_cpu_s,
-            overload,
-            generator_cpu_s,
-            server_cpu_s,
-            rss_mb,
-            disk,
-        },
-    )
+    let figures =
+        Figures { sent, seen, stored, compacted, compact_cpu_s, overload, generator_cpu_s, server_cpu_s, rss_mb, disk };
+    super::print(args.json, &figures.json(&args))
 }
 
-fn load(args: &Args, server: &Server) -> Load {
+fn load(args: &Args, grpc: &str, http: &str) -> Load {
     Load {
-        grpc: server.grpc().to_owned(),
-        http: server.http().to_owned(),
+        grpc: grpc.to_owned(),
+        http: http.to_owned(),
         wire: args.wire,
         spans_per_request: args.spans_per_request as usize,
         connections: args.connections,
         in_flight: args.in_flight,
         duration: Duration::from_secs(args.seconds),
         pace: None,
+        victim: None,
     }
 }
 
@@ -137,23 +139,9 @@ async fn overload(
     server: &Server,
 ) -> Result<Overload> {
     let load = Load { in_flight: args.offered_in_flight, pace: Some(pace), ..load };
-    let sent = load.run(before.calls()).await?;
+    let sent = load.run(before.calls).await?;
     let offered = (sent.acks.len() as u64 + sent.refused) * u64::from(args.spans_per_request);
     let offered_spans_per_s = offered as f64 / sent.start.elapsed().as_secs_f64();
     let seen = watch.until_rows(before.tokens() + sent.tokens(), sent.start, COMMIT_PATIENCE).await?;
     Ok(Overload { offered_spans_per_s, sent, seen, rss_mb: server.peak_rss_mb()? })
-}
-
-#[allow(clippy::print_stdout, reason = "figures are the command's output")]
-fn print(args: &Args, figures: &Figures) -> Result<()> {
-    let line = figures.json(args);
-    if args.json {
-        println!("{line}");
-        return Ok(());
-    }
-    let fields = line.as_object().ok_or_else(|| Error::internal("figures are not an object"))?;
-    for (name, value) in fields {
-        println!("{name:<28} {value}");
-    }
-    Ok(())
 }

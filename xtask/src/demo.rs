@@ -1,4 +1,4 @@
-//! `demo` and `bench`: build what a person wants to look at, then become it.
+//! `demo`, `bench` and `s3`: build what a person wants to look at, then become it.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -23,6 +23,12 @@ pub(crate) fn bench(args: &[String]) -> Result<()> {
     let (_, rest) = split(args);
     let binary = build(true)?;
     become_command(Command::new(binary).arg("bench").args(rest))
+}
+
+/// The S3 endpoint of the tests, for benchmarks; in the dev profile, since what it costs is no figure of ours.
+pub(crate) fn s3(args: &[String]) -> Result<()> {
+    let binary = build(false)?;
+    become_command(Command::new(binary.with_file_name("examples").join("s3")).args(args))
 }
 
 /// Builds the web bundle in a second process that has wasm-bindgen linked in.

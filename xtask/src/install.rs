@@ -73,6 +73,52 @@ pub(crate) struct Clients {
     pub(crate) model: PathBuf,
 }
 
+/// Receivers that `peers` compares with ours, pinned: a PyPI package, and a crate with its version.
+pub(crate) const ROTEL: &str = "rotel==0.0.1a15";
+pub(crate) const OTLP2PARQUET: [&str; 2] = ["otlp2parquet", "0.12.0"];
+
+/// Their programs.
+pub(crate) struct Peers {
+    pub(crate) rotel: PathBuf,
+    pub(crate) otlp2parquet: PathBuf,
+    /// The allocator that suits rotel, if there is one.
+    pub(crate) jemalloc: Option<PathBuf>,
+}
+
+const JEMALLOC: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
+
+/// What `peers` needs. The crate is built from source, once, which takes long.
+pub(crate) fn for_peers() -> Result<Peers> {
+    debian(&[Package { name: "libjemalloc2", shows: JEMALLOC, reason: "rotel runs best on it" }], Need::Optional)?;
+    let home = cargo::cache_dir()?.join("peers");
+    std::fs::create_dir_all(&home).with_context(|| format!("create {}", home.display()))?;
+    let [name, version] = OTLP2PARQUET;
+    let otlp2parquet = home.join(format!("{name}-{version}"));
+    let program = otlp2parquet.join("bin").join(name);
+    if !program.is_file() {
+        let mut install = cargo::cargo(&["install", name, "--version", version, "--locked", "--root"]);
+        // Elsewhere, so that cargo does not take this workspace's settings for the crate's.
+        install.arg(&otlp2parquet).current_dir(&home).env("CARGO_TARGET_DIR", home.join("target"));
+        cargo::run(install.env_remove("CARGO_BUILD_BUILD_DIR"))?;
+    }
+    let jemalloc = Path::new(JEMALLOC);
+    Ok(Peers { rotel: rotel(&home)?, otlp2parquet: program, jemalloc: jemalloc.is_file().then(|| jemalloc.to_owned()) })
+}
+
+fn rotel(home: &Path) -> Result<PathBuf> {
+    let dir = home.join(ROTEL);
+    let python = dir.join("bin/python");
+    let find =
+        "import importlib.util as u, pathlib as p; print(p.Path(u.find_spec('rotel').origin).parent / 'rotel-agent')";
+    if !dir.join("complete").is_file() {
+        cargo::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&dir))?;
+        cargo::run(Command::new(&python).args(["-m", "pip", "install", "-q", "--disable-pip-version-check", ROTEL]))?;
+        std::fs::write(dir.join("complete"), "")?;
+    }
+    let agent = cargo::output(Command::new(&python).args(["-c", find]))?;
+    Ok(PathBuf::from(agent.trim()))
+}
+
 /// Is a package that cannot be installed an error?
 #[derive(Clone, Copy, PartialEq)]
 enum Need {

@@ -10,6 +10,7 @@ mod check;
 mod demo;
 mod fuzz;
 mod install;
+mod peers;
 mod test;
 #[cfg(feature = "web")]
 mod web;
@@ -24,8 +25,10 @@ usage: cargo xtask <task>
   check                        dependency table, lock file, house rules
   docs                         write the generated pages under docs/ anew
   web                          build the web bundle alone
-  fuzz TARGET [--seconds N]    random bytes against a target of fuzz/targets
+  fuzz [TARGET] [--seconds N]  random bytes against the targets of fuzz/targets; --keep adds what is new to fuzz/corpus
+  s3 DIR [MS]                  serve DIR as S3 on loopback, each request MS milliseconds late
   bench ARGS                   build for speed and run `tokenwatt bench ARGS`
+  peers [--seconds N] [--binary PATH]   install other receivers, send them what `bench ingest` sends, and compare
 ";
 
 fn main() -> ExitCode {
@@ -41,6 +44,8 @@ fn main() -> ExitCode {
         "docs" => test::write_documents(),
         "web" => web_bundle(),
         "fuzz" => fuzz::run(rest),
+        "s3" => demo::s3(rest),
+        "peers" => peers::run(rest),
         "bench" => demo::bench(rest),
         _ => {
             eprint!("{USAGE}");

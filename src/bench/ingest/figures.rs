@@ -81,7 +81,7 @@ impl Figures {
     }
 }
 
-fn name(flag: impl ValueEnum) -> Option<String> {
+pub(super) fn name(flag: impl ValueEnum) -> Option<String> {
     flag.to_possible_value().map(|value| value.get_name().to_owned())
 }
 
@@ -112,17 +112,17 @@ fn freshness_p95(acks: &[Ack], growth: &[(Duration, u64)]) -> Option<Duration> {
 }
 
 /// Nearest rank.
-fn quantile(mut values: Vec<Duration>, q: f64) -> Option<Duration> {
+pub(super) fn quantile(mut values: Vec<Duration>, q: f64) -> Option<Duration> {
     values.sort_unstable();
     let rank = (values.len() as f64 * q).ceil() as usize;
     values.get(rank.saturating_sub(1)).copied()
 }
 
-fn millis(time: Duration) -> f64 {
+pub(super) fn millis(time: Duration) -> f64 {
     round(time.as_secs_f64() * 1e3, 2)
 }
 
-fn round(value: f64, digits: i32) -> f64 {
+pub(super) fn round(value: f64, digits: i32) -> f64 {
     let factor = 10f64.powi(digits);
     (value * factor).round() / factor
 }

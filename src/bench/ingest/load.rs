@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use prost::bytes::Bytes;
 use service::error::{Error, Result};
+use service::shutdown::CancellationToken;
 use tokio::sync::Mutex;
 
 use super::body::Body;
@@ -35,7 +36,12 @@ pub(super) struct Load {
     pub(super) duration: Duration,
     /// Spans offered a second, whether they are taken or not; none is as much as is taken.
     pub(super) pace: Option<f64>,
+    /// Set if the receiver is to be killed, and cancelled when it was: a request without an answer then ends its sender.
+    pub(super) victim: Option<CancellationToken>,
 }
+
+/// How long after its connection broke a receiver may be told to have been killed.
+const KILL_NOTICE: Duration = Duration::from_secs(2);
 
 /// What was acknowledged.
 pub(super) struct Sent {
@@ -47,6 +53,8 @@ pub(super) struct Sent {
     pub(super) refused: u64,
     /// Spans that an answer rejected for good.
     pub(super) rejected: i64,
+    /// Call numbers given out so far.
+    pub(super) calls: u64,
 }
 
 /// One acknowledged request.
@@ -67,7 +75,7 @@ pub(super) struct Ack {
 impl Sent {
     /// Nothing acknowledged yet.
     pub(super) fn at(start: Instant) -> Self {
-        Self { start, acks: Vec::new(), refused: 0, rejected: 0 }
+        Self { start, acks: Vec::new(), refused: 0, rejected: 0, calls: 0 }
     }
 
     pub(super) fn spans(&self) -> u64 {
@@ -76,11 +84,6 @@ impl Sent {
 
     pub(super) fn tokens(&self) -> u64 {
         self.acks.iter().map(|ack| ack.tokens).sum()
-    }
-
-    /// Call numbers in use so far.
-    pub(super) fn calls(&self) -> u64 {
-        self.acks.iter().map(|ack| ack.first_call + ack.calls).max().unwrap_or(0)
     }
 }
 
@@ -125,7 +128,7 @@ impl Load {
             sender.map_err(|error| Error::internal("a sender broke").with_source(error))??;
         }
         let sent = shared.sent.lock().await;
-        Ok(Sent { acks: sent.acks.clone(), ..*sent })
+        Ok(Sent { acks: sent.acks.clone(), calls: shared.next_call.load(Ordering::Relaxed), ..*sent })
     }
 }
 
@@ -151,13 +154,7 @@ async fn send(mut connection: Connection, lane: usize, templates: Arc<Vec<Body>>
         let first_call = shared.next_call.fetch_add(calls, Ordering::Relaxed);
         let sent = Bytes::from(body.fresh(shared.run, first_call, unix_now().as_nanos() as u64));
         let begun = Instant::now();
-        let answer = match shared.load.pace {
-            None => until_acknowledged(&mut connection, sent).await?,
-            Some(_) => match connection.send(sent).await? {
-                Answer::Acknowledged { rejected } => Some((0, rejected)),
-                Answer::Refused => None,
-            },
-        };
+        let Some(answer) = shared.load.offer(&mut connection, sent).await? else { return Ok(()) };
         let now = Instant::now();
         let mut sent = shared.sent.lock().await;
         let Some((refused, rejected)) = answer else {
@@ -176,6 +173,35 @@ async fn send(mut connection: Connection, lane: usize, templates: Arc<Vec<Body>>
         });
     }
     Ok(())
+}
+
+impl Load {
+    /// Sends a body as the pace has it: the refusals met and the spans rejected, or nothing if it was given up. Nothing at all
+    /// if the receiver was killed.
+    async fn offer(&self, connection: &mut Connection, bytes: Bytes) -> Result<Option<Option<(u64, i64)>>> {
+        let offer = async {
+            match self.pace {
+                None => until_acknowledged(connection, bytes).await,
+                Some(_) => match connection.send(bytes).await? {
+                    Answer::Acknowledged { rejected } => Ok(Some((0, rejected))),
+                    Answer::Refused => Ok(None),
+                },
+            }
+        };
+        let Some(victim) = &self.victim else { return offer.await.map(Some) };
+        let answer = tokio::select! {
+            biased;
+            answer = offer => answer,
+            () = victim.cancelled() => return Ok(None),
+        };
+        match answer {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) => match tokio::time::timeout(KILL_NOTICE, victim.cancelled()).await {
+                Ok(()) => Ok(None),
+                Err(_) => Err(error),
+            },
+        }
+    }
 }
 
 /// Sends until acknowledged; returns the refusals met and the spans rejected.

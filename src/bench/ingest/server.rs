@@ -60,10 +60,7 @@ impl Server {
 
     /// The most resident memory it ever had, MiB.
     pub(super) fn peak_rss_mb(&self) -> Result<f64> {
-        let status = read(&format!("/proc/{}/status", self.id()?))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib = line.and_then(|rest| rest.split_whitespace().next()).and_then(|kib| kib.parse::<f64>().ok());
-        kib.map(|kib| kib / 1024.0).ok_or_else(|| Error::internal("/proc does not tell the collector's memory"))
+        peak_rss_mb(self.id()?)
     }
 
     /// Asks it to end and waits until it has.
@@ -77,7 +74,14 @@ impl Server {
         if status.success() { Ok(()) } else { Err(Error::internal(format!("the collector ended with {status}"))) }
     }
 
-    fn id(&self) -> Result<u32> {
+    /// Waits for it to have ended, however that came about.
+    pub(super) async fn ended(mut self) -> Result<()> {
+        let ended = self.child.wait().await;
+        ended.map(drop).map_err(|error| Error::internal("wait for the collector").with_source(error))
+    }
+
+    /// Its process.
+    pub(super) fn id(&self) -> Result<u32> {
         self.child.id().ok_or_else(|| Error::internal("the collector has ended"))
     }
 }
@@ -110,6 +114,14 @@ pub(super) fn cpu_seconds(pid: u32) -> Result<f64> {
         (Some(user), Some(system)) => Ok((user + system) / 100.0),
         _ => Err(Error::internal(format!("/proc/{pid}/stat has no CPU times"))),
     }
+}
+
+/// The most resident memory that a process ever had, MiB.
+pub(super) fn peak_rss_mb(pid: u32) -> Result<f64> {
+    let status = read(&format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|rest| rest.split_whitespace().next()).and_then(|kib| kib.parse::<f64>().ok());
+    kib.map(|kib| kib / 1024.0).ok_or_else(|| Error::internal(format!("/proc/{pid}/status does not tell its memory")))
 }
 
 fn read(path: &str) -> Result<String> {

@@ -104,7 +104,7 @@ pub(super) struct Stored {
 pub(super) async fn stored(data: &str, sent: &[&Sent]) -> Result<Stored> {
     let lake = Lake::open_read_only(data, &service::Deps::system()).await?;
     let snapshot = lake.snapshot(table::TOKENS.name, None).await?;
-    let calls = sent.iter().map(|sent| sent.calls()).max().unwrap_or(0);
+    let calls = sent.iter().map(|sent| sent.calls).max().unwrap_or(0);
     let mut ledger = Ledger { calls: vec![0; calls as usize], stored: Stored::default() };
     for file in &snapshot.files {
         let read = async { lake.store().get(&Path::from(file.path.as_str())).await?.bytes().await };

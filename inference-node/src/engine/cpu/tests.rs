@@ -297,29 +297,3 @@ fn smollm2_answers_as_llama_cpp_does() {
         assert!(first as usize * 10 >= count * 8 && worst < 1.0);
     }
 }
-
-/// Prints how fast SmolLM2 decodes here, alone and with eight sequences in a step.
-#[test]
-#[ignore = "a measurement; needs the model file: TOKENWATT_MODEL=SmolLM2-135M-Instruct.Q4_1.gguf"]
-fn smollm2_speed() {
-    let begun = Instant::now();
-    let path = PathBuf::from(std::env::var_os("TOKENWATT_MODEL").expect("TOKENWATT_MODEL is not set"));
-    let mut engine = build(&Config { model_path: path, slots: 8, ..Config::default() }).unwrap();
-    println!("loaded in {:?}", begun.elapsed());
-    let prompt: Vec<u32> = LLAMA_CPP[1].1.to_vec();
-    for batch in [1, 1, 8] {
-        let begun = Instant::now();
-        for seq in 0..batch {
-            engine.close(SeqId(seq));
-            open(engine.as_mut(), seq, &prompt, greedy());
-            step(engine.as_mut(), vec![work(seq, 0, prompt.len() as u32, true)]);
-        }
-        let prefill = begun.elapsed() / batch as u32;
-        let begun = Instant::now();
-        for done in 0..32 {
-            step(engine.as_mut(), (0..batch).map(|seq| work(seq, prompt.len() as u32 + done, 1, true)).collect());
-        }
-        let rate = 32.0 * batch as f64 / begun.elapsed().as_secs_f64();
-        println!("batch {batch}: prompt of {} tokens in {prefill:?}, {rate:.0} tokens/s", prompt.len());
-    }
-}

@@ -1,0 +1,1 @@
+../../../collector/src/neuron/write.rs

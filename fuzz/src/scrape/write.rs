@@ -1,0 +1,1 @@
+../../../collector/src/scrape/write.rs
