@@ -76,7 +76,7 @@ async fn collectors_of_a_bucket_commit_together_and_outlive_the_one_that_does() 
         assert!(std::time::Instant::now() < deadline, "the second never hands an entry to the first");
         right.send(second.otlp_grpc(), 5).await.expect("send");
         left.send(first.otlp_grpc(), 5).await.expect("send");
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
     }
     first.kill();
     right.send(second.otlp_grpc(), 20).await.expect("the second goes on");
@@ -94,7 +94,7 @@ async fn until(condition: impl Fn() -> bool) {
     let deadline = std::time::Instant::now() + PATIENCE;
     while !condition() {
         assert!(std::time::Instant::now() < deadline, "it never came true");
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 

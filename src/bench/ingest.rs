@@ -16,7 +16,7 @@ pub(super) mod wire;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use service::error::{Error, Result};
+use service::error::Result;
 
 use figures::{Figures, Overload};
 use load::{Load, Sent};
