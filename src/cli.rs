@@ -53,6 +53,17 @@ pub(crate) struct HttpPort {
     pub(crate) http: Option<SocketAddr>,
 }
 
+/// Where SQL is answered.
+#[derive(Args, Clone, Default)]
+pub(crate) struct SqlPorts {
+    /// Dashboard and HTTP API [default: 127.0.0.1:8080; port 0 takes any free one]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) http: Option<SocketAddr>,
+    /// Flight SQL [default: 127.0.0.1:8815; port 0 takes any free one]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) flight: Option<SocketAddr>,
+}
+
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Collector, query service and dashboard in one process
@@ -62,7 +73,7 @@ pub(crate) enum Command {
     /// Receives OTLP and writes the tables
     Collector(commands::roles::CollectorFlags),
     /// Answers SQL over HTTP and exports the fleet's metrics
-    Query(HttpPort),
+    Query(SqlPorts),
     /// The dashboard, asking a query service elsewhere
     Ui(commands::roles::UiFlags),
     /// An inference node that speaks OpenAI's API

@@ -8,7 +8,7 @@ use service::config::{Loaded, Places, Settings};
 use service::principal::{self, Principal, Role};
 use service::secret::Secret;
 
-use crate::cli::{Common, OtlpPorts};
+use crate::cli::{Common, OtlpPorts, SqlPorts};
 use crate::failure::Failure;
 
 /// All settings; the layout of `tokenwatt.toml`.
@@ -102,6 +102,7 @@ impl Settings for Config {
         self.reachable("collector.grpc_addr", self.collector.grpc_addr.ip(), Some(Role::Writer), faults);
         self.reachable("collector.http_addr", self.collector.http_addr.ip(), Some(Role::Writer), faults);
         self.reachable("ui.http_addr", self.ui.http_addr.ip(), Some(Role::Reader), faults);
+        self.reachable("query.flight_addr", self.query.flight_addr.ip(), Some(Role::Reader), faults);
         self.reachable("node.http_addr", self.node.http_addr.ip(), None, faults);
         self.maintenance.validate(faults);
         self.collector.validate(faults);
@@ -185,6 +186,12 @@ fn read(common: &Common, flags: Vec<(&str, String)>) -> Result<Loaded<Config>, F
 /// Flags of the OTLP ports as settings.
 pub(crate) fn otlp_flags(ports: &OtlpPorts) -> Vec<(&'static str, String)> {
     let pairs = [("collector.grpc_addr", ports.otlp_grpc), ("collector.http_addr", ports.otlp_http)];
+    pairs.into_iter().filter_map(|(key, addr)| Some((key, addr?.to_string()))).collect()
+}
+
+/// Flags of the ports where SQL is answered as settings.
+pub(crate) fn sql_flags(ports: &SqlPorts) -> Vec<(&'static str, String)> {
+    let pairs = [("ui.http_addr", ports.http), ("query.flight_addr", ports.flight)];
     pairs.into_iter().filter_map(|(key, addr)| Some((key, addr?.to_string()))).collect()
 }
 

@@ -21,6 +21,7 @@ use crate::settings::{self, Config};
 pub(crate) struct Site {
     collector: collector::Built,
     page: Page,
+    flight: Page,
 }
 
 /// One HTTP port with its routes.
@@ -46,7 +47,8 @@ impl Site {
         let options = ui_options(&config.ui, deps, Some((collector.grpc_addr(), collector.http_addr())));
         let router = guarded(pages(&query, options).merge(query.router()), deps).merge(deps.health.router());
         let page = Page { name: "dashboard", listener, addr, router };
-        Ok(Self { collector, page })
+        let flight = flight(&query, config).await?;
+        Ok(Self { collector, page, flight })
     }
 
     /// Names and addresses, as they are printed.
@@ -54,6 +56,7 @@ impl Site {
         let mut lines = self.page.addresses(deps);
         let page = format!("{}://{}", deps.tls.scheme(), self.page.addr);
         lines.push(("sql".to_owned(), format!("{page}/api/v1/sql")));
+        lines.extend(self.flight.addresses(deps));
         lines.push(("metrics".to_owned(), format!("{page}/metrics")));
         lines.extend(collector_addresses(&self.collector, deps));
         lines
@@ -68,6 +71,7 @@ impl Site {
     pub(crate) fn spawn(self, deps: &Deps) {
         deps.tasks.spawn("collector", self.collector.run());
         self.page.spawn(deps);
+        self.flight.spawn(deps);
     }
 }
 
@@ -95,6 +99,11 @@ impl Page {
             served
         });
     }
+}
+
+/// The port of Flight SQL, which asks by itself who calls.
+pub(crate) async fn flight(query: &Query, config: &Config) -> Result<Page> {
+    Page::bind("flight", config.query.flight_addr, query.flight_router()).await
 }
 
 /// Opens the lake for writing and puts in the reference rows that this binary carries.

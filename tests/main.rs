@@ -8,6 +8,7 @@ mod world;
 
 mod crash;
 mod dialects;
+mod flight;
 mod readers;
 mod receivers;
 mod s3;

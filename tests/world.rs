@@ -66,8 +66,8 @@ impl World {
 }
 
 /// Every port of `up` by flag, so that tests run side by side.
-pub(crate) const FREE_PORTS: [&str; 6] =
-    ["--otlp-grpc", "127.0.0.1:0", "--otlp-http", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+pub(crate) const FREE_PORTS: [&str; 8] =
+    ["--otlp-grpc", "127.0.0.1:0", "--otlp-http", "127.0.0.1:0", "--http", "127.0.0.1:0", "--flight", "127.0.0.1:0"];
 
 /// The binary under test.
 pub(crate) fn tokenwatt(args: &[&str]) -> Command {

@@ -1,6 +1,6 @@
 //! Settings of the query service.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use service::config::range::within;
@@ -9,6 +9,8 @@ use service::config::range::within;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
+    /// Where Flight SQL listens. Default 127.0.0.1:8815.
+    pub flight_addr: SocketAddr,
     /// Rows after which an answer is cut and marked `truncated`, unless the request asks for fewer. Default 100,000.
     pub max_rows: usize,
     /// Bytes an answer may hold before it is encoded; a larger one is refused. Default 256 MiB.
@@ -43,6 +45,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Config {
+            flight_addr: SocketAddr::from(([127, 0, 0, 1], 8815)),
             max_rows: 100_000,
             answer_bytes_max: 256 << 20,
             timeout_ms: 60_000,

@@ -1,7 +1,7 @@
 //! Answers SQL over the lake.
 //!
 //! ```text
-//! front (HTTP) ─► execute (a place, a deadline) ─► plan (parse, pin, verify) ─► scan (prune, read) ─► encode
+//! front (HTTP, Flight SQL) ─► execute (a place, a deadline) ─► plan (parse, pin, verify) ─► scan (prune, read) ─► encode
 //! ```
 //!
 //! Invariants:
@@ -62,6 +62,11 @@ impl Query {
     /// Routes `POST /api/v1/sql` and `GET /metrics`.
     pub fn router(&self) -> Router {
         front::http::router(Arc::clone(&self.engine)).merge(self.fleet.router())
+    }
+
+    /// The gRPC routes of Flight SQL, which find out themselves who asks.
+    pub fn flight_router(&self) -> Router {
+        front::flight::router(Arc::clone(&self.engine))
     }
 }
 

@@ -140,6 +140,7 @@ fn addresses(config: &Config) -> [(&'static str, SocketAddr); 3] {
         ("collector.grpc_addr", config.collector.grpc_addr),
         ("collector.http_addr", config.collector.http_addr),
         ("ui.http_addr", config.ui.http_addr),
+        ("query.flight_addr", config.query.flight_addr),
     ]
 }
 

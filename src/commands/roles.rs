@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use lake::Lake;
 
-use crate::cli::{Common, HttpPort, OtlpPorts};
+use crate::cli::{Common, HttpPort, OtlpPorts, SqlPorts};
 use crate::failure::Failure;
 use crate::places;
 use crate::print;
@@ -64,20 +64,22 @@ pub(crate) async fn collector(common: &Common, flags: &CollectorFlags) -> Result
     serve(process, &addresses).await
 }
 
-pub(crate) async fn query(common: &Common, port: &HttpPort) -> Result<(), Failure> {
-    let config = settings::load(common, http_flag("ui.http_addr", port.http))?.config;
+pub(crate) async fn query(common: &Common, ports: &SqlPorts) -> Result<(), Failure> {
+    let config = settings::load(common, settings::sql_flags(ports))?.config;
     let mut process = Process::start(&config)?;
     let deps = process.deps().clone();
-    let page = process
+    let (page, flight) = process
         .build(async {
             let lake = Lake::open_read_only(&config.data, &deps).await?;
-            let query = query::build(config.query, lake, deps.clone()).await?;
+            let query = query::build(config.query.clone(), lake, deps.clone()).await?;
             let router = site::guarded(query.router(), &deps).merge(deps.health.router());
-            Ok(Page::bind("query", config.ui.http_addr, router).await?)
+            let page = Page::bind("query", config.ui.http_addr, router).await?;
+            Ok((page, site::flight(&query, &config).await?))
         })
         .await?;
-    let addresses = page.addresses(&deps);
+    let addresses = [page.addresses(&deps), flight.addresses(&deps)].concat();
     page.spawn(&deps);
+    flight.spawn(&deps);
     serve(process, &addresses).await
 }
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::cli::{Common, HttpPort, OtlpPorts};
+use crate::cli::{Common, OtlpPorts, SqlPorts};
 use crate::failure::Failure;
 use crate::print;
 use crate::process::{Process, forever};
@@ -14,14 +14,14 @@ pub(crate) struct Flags {
     #[command(flatten)]
     pub(crate) otlp: OtlpPorts,
     #[command(flatten)]
-    pub(crate) http: HttpPort,
+    pub(crate) sql: SqlPorts,
 }
 
 impl Flags {
     /// The flags as settings.
     pub(crate) fn settings(&self) -> Vec<(&'static str, String)> {
         let mut flags = settings::otlp_flags(&self.otlp);
-        flags.extend(self.http.http.map(|addr| ("ui.http_addr", addr.to_string())));
+        flags.extend(settings::sql_flags(&self.sql));
         flags
     }
 }

@@ -1,6 +1,6 @@
 //! Tokens: made here, shown in a header, kept as a hash.
 
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest::{SHA256, digest};
@@ -48,6 +48,17 @@ impl Token {
         let pair = String::from_utf8(STANDARD.decode(shown).ok()?).ok()?;
         let (_, password) = pair.split_once(':')?;
         Some(Self(Secret::new(password)))
+    }
+
+    /// What a caller sends to show this token, for one who showed it in another way. Marked as a secret.
+    ///
+    /// # Errors
+    /// `Invalid` for a token that no header can carry.
+    pub fn bearer(&self) -> Result<HeaderValue> {
+        let value = HeaderValue::try_from(format!("Bearer {}", self.0.expose()));
+        let mut value = value.map_err(|_| Error::invalid("a token is made of visible ASCII characters"))?;
+        value.set_sensitive(true);
+        Ok(value)
     }
 
     pub(super) fn hash(&self) -> [u8; HASH_BYTES] {

@@ -1,0 +1,106 @@
+//! Batches on their way to the client.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{ArrayRef, RecordBatch},
+    compute::cast,
+    datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
+    ipc::writer::IpcWriteOptions,
+};
+use arrow_flight::{
+    IpcMessage, SchemaAsIpc, decode::FlightRecordBatchStream, encode::FlightDataEncoderBuilder, error::FlightError,
+    sql::server::PeekableFlightDataStream,
+};
+use bytes::Bytes;
+use futures::{TryStreamExt, stream};
+use tonic::Status;
+
+use super::{Answers, call::status, handle::Entry};
+use crate::execute::Opened;
+
+/// The answer as flight data, listed as running until its end.
+pub(super) fn encoded(opened: Opened, entry: Entry) -> Answers {
+    let schema = plain(&opened.schema);
+    let wanted = Arc::clone(&schema);
+    let batches = stream::unfold((opened.batches, Some(entry)), move |(mut batches, entry)| {
+        let wanted = Arc::clone(&wanted);
+        async move {
+            // An error is the last there is.
+            let entry = entry?;
+            let (item, entry) = match batches.next().await {
+                Some(Ok(batch)) => (recast(&batch, &wanted), Some(entry)),
+                Some(Err(error)) => (Err(FlightError::from(status(&error))), None),
+                // A stream has no place for "there is more", and rows that are missing in silence would be a wrong answer.
+                None if batches.truncated() => (Err(FlightError::from(cut())), None),
+                None => return None,
+            };
+            Some((item, (batches, entry)))
+        }
+    });
+    Box::pin(FlightDataEncoderBuilder::new().with_schema(schema).build(batches).map_err(Status::from))
+}
+
+fn cut() -> Status {
+    Status::out_of_range("the answer has more rows than query.max_rows; ask for fewer with LIMIT, or raise it")
+}
+
+/// One batch as flight data.
+pub(super) fn encoded_batch(batch: RecordBatch) -> Answers {
+    let schema = batch.schema();
+    let batches = stream::iter([Ok(batch)]);
+    Box::pin(FlightDataEncoderBuilder::new().with_schema(schema).build(batches).map_err(Status::from))
+}
+
+/// A schema as the messages of prepared statements carry it.
+pub(super) fn schema_bytes(schema: &Schema) -> Result<Bytes, Status> {
+    let message: Result<IpcMessage, _> = SchemaAsIpc::new(schema, &IpcWriteOptions::default()).try_into();
+    message.map(|message| message.0).map_err(|error: arrow::error::ArrowError| Status::internal(error.to_string()))
+}
+
+/// The one row of parameters that a client sends.
+///
+/// # Errors
+/// `InvalidArgument` for none or several.
+pub(super) async fn only_row(sent: PeekableFlightDataStream) -> Result<RecordBatch, Status> {
+    let sent = sent.map_err(|status| FlightError::Tonic(Box::new(status)));
+    let batches: Vec<RecordBatch> =
+        FlightRecordBatchStream::new_from_flight_data(sent).try_collect().await.map_err(Status::from)?;
+    let mut rows = batches.into_iter().filter(|batch| batch.num_rows() > 0);
+    match (rows.next(), rows.next()) {
+        (Some(row), None) if row.num_rows() == 1 => Ok(row),
+        _ => Err(Status::invalid_argument("send one row of parameters; several sets take several executions")),
+    }
+}
+
+/// The schema with texts as plain strings: views are younger than many clients.
+pub(super) fn plain(schema: &SchemaRef) -> SchemaRef {
+    let fields: Vec<FieldRef> = schema.fields().iter().map(plain_field).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+fn plain_field(field: &FieldRef) -> FieldRef {
+    let kind = match field.data_type() {
+        DataType::Utf8View => DataType::Utf8,
+        DataType::BinaryView => DataType::Binary,
+        DataType::List(item) => DataType::List(plain_field(item)),
+        DataType::LargeList(item) => DataType::LargeList(plain_field(item)),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain_field).collect()),
+        DataType::Map(entries, sorted) => DataType::Map(plain_field(entries), *sorted),
+        other => other.clone(),
+    };
+    Arc::new(Field::clone(field).with_data_type(kind))
+}
+
+fn recast(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, FlightError> {
+    let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
+        if column.data_type() == field.data_type() {
+            Ok(ArrayRef::clone(column))
+        } else {
+            cast(column, field.data_type())
+        }
+    });
+    let columns = columns.collect::<Result<Vec<_>, _>>()?;
+    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
+}
