@@ -6,7 +6,21 @@ use crate::sender::Sender;
 use crate::world::{World, finish, python, repository, tokenwatt};
 
 fn readme() -> String {
-    std::fs::read_to_string(repository("README.md")).expect("read README.md")
+    document("README.md")
+}
+
+fn document(path: &str) -> String {
+    std::fs::read_to_string(repository(path)).unwrap_or_else(|error| panic!("read {path}: {error}"))
+}
+
+/// Indented blocks of Python: each begins with an import.
+fn python_blocks(text: &str) -> Vec<String> {
+    let is_code = |line: &&str| line.starts_with("    ") || line.is_empty();
+    let lines: Vec<&str> = text.lines().collect();
+    let begins = |at: &usize| lines[*at].starts_with("    import ") && *at > 0 && lines[at - 1].is_empty();
+    let starts = (0..lines.len()).filter(begins);
+    let code = |at: usize| lines[at..].iter().take_while(is_code).map(|line| line.strip_prefix("    ").unwrap_or(line));
+    starts.map(|at| code(at).collect::<Vec<_>>().join("\n")).collect()
 }
 
 /// Statements between double quotes, but for those that DuckDB is asked.
@@ -43,4 +57,23 @@ async fn the_readme_s_statements_and_its_python_run() {
     let code = code.replace("tokenwatt-data", &world.lake().display().to_string());
     let output = finish(Command::new(python()).arg("-c").arg(code));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The Python of `docs/clients.md`, against a lake and the server that fills it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_clients_that_are_documented_run() {
+    let world = World::new();
+    let server = world.up();
+    Sender::new(1).send(server.otlp_grpc(), 2).await.expect("send");
+    server.until_at_least("SELECT count(*) FROM requests", 20).await;
+    let blocks = python_blocks(&document("docs/clients.md"));
+    assert_eq!(blocks.len(), 3, "{blocks:#?}");
+    let flight = server.address("flight").trim_start_matches("http://");
+    for block in blocks {
+        let code = block.replace("tokenwatt-data", &world.lake().display().to_string());
+        let code = code.replace("127.0.0.1:8815", flight);
+        let output = finish(Command::new(python()).arg("-c").arg(&code));
+        assert!(output.status.success(), "{code}\n{}", String::from_utf8_lossy(&output.stderr));
+        assert!(!output.stdout.is_empty(), "{code}\nprints nothing");
+    }
 }
