@@ -13,7 +13,10 @@ mod stoppable;
 mod stream;
 mod workers;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use arrow::{
     array::RecordBatch,
@@ -61,6 +64,7 @@ pub(crate) struct Engine {
 }
 
 /// What a statement would answer.
+#[allow(dead_code, reason = "for fronts with prepared statements")]
 pub(crate) struct Described {
     pub(crate) schema: SchemaRef,
     pub(crate) columns: Vec<AnswerColumn>,
@@ -158,7 +162,7 @@ impl Engine {
         let (sender, batches) = channel::bounded("query.batches", BATCHES_AHEAD);
         let question = self.question(request, reader, &admitted);
         let mut work = self.workers.work(question.answer(tell, sender));
-        let watched = Watched(Arc::clone(&admitted.running));
+        let watched = Watched(Arc::downgrade(&admitted.running));
         match timeout_at(admitted.deadline, ready).await {
             Ok(Ok(ready)) => Ok(Opening { admitted, ready, batches, work, watched }),
             // Whoever was to say that it is ready is gone, and says why.
@@ -171,7 +175,7 @@ impl Engine {
         let admitted = self.admitted(request, reader).await?;
         let question = self.question(request.clone(), reader, &admitted);
         let mut work = self.workers.work(question.describe());
-        let _watched = Watched(Arc::clone(&admitted.running));
+        let _watched = Watched(Arc::downgrade(&admitted.running));
         let described = timeout_at(admitted.deadline, work.outcome()).await;
         described.unwrap_or_else(|_| Err(error::timeout(admitted.timeout)))
     }
@@ -236,11 +240,14 @@ impl Opening {
 }
 
 /// Tells a query to stop once nobody waits for it.
-struct Watched(Arc<Running>);
+struct Watched(Weak<Running>);
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        self.0.stop(Stop::Abandoned);
+        // One whose work is done has given back its place already.
+        if let Some(running) = self.0.upgrade() {
+            running.stop(Stop::Abandoned);
+        }
     }
 }
 

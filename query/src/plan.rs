@@ -17,6 +17,7 @@ mod range;
 mod restrict;
 mod view;
 mod watch;
+mod weigh;
 
 use std::{collections::BTreeMap, str::FromStr, sync::Arc};
 

@@ -175,8 +175,9 @@ fn casting(
     let plain = |value, field| {
         if is_try { Expr::TryCast(TryCast { expr: value, field }) } else { Expr::Cast(Cast { expr: value, field }) }
     };
-    let (from, to) = (value.get_type(schema)?, field.data_type().clone());
-    if is_small(&to) || is_written_out(&from) || from == to {
+    // What a scan is told to leave out has no input, so no type; it is looked at again above the scan.
+    let (from, to) = (value.get_type(schema).unwrap_or(DataType::Null), field.data_type().clone());
+    if is_small(&to) || is_written_out(&from) || from == to || (is_view(&to) && is_shared_text(&from)) {
         return Ok(Transformed::no(plain(value, field)));
     }
     let cast = plain(value.clone(), field);
@@ -187,6 +188,16 @@ fn casting(
 /// Whether every value takes a few bytes.
 fn is_small(kind: &DataType) -> bool {
     kind.is_primitive() || kind.is_null() || *kind == DataType::Boolean
+}
+
+/// Whether rows of it may share the bytes that they show.
+fn is_view(kind: &DataType) -> bool {
+    matches!(kind, DataType::Utf8View | DataType::BinaryView)
+}
+
+/// Whether it is text or bytes that rows share, which a view of it goes on sharing.
+fn is_shared_text(kind: &DataType) -> bool {
+    is_view(kind) || matches!(kind, DataType::Dictionary(_, value) if is_written_out(value) || is_view(value))
 }
 
 /// Whether no two rows share the bytes of a value: then as many bytes are there as come out.

@@ -16,6 +16,8 @@ use datafusion::{
     },
 };
 
+use super::weigh;
+
 /// Deepest nesting of a statement; deeper ones are refused instead of exhausting the stack.
 const NESTING_MAX: usize = 64;
 
@@ -42,7 +44,10 @@ pub(crate) fn statement(sql: &str) -> Result<Statement> {
     let mut parser = Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
     let mut statements = parser.parse_statements().map_err(syntax)?;
     match (statements.pop(), statements.is_empty()) {
-        (Some(only), true) => Ok(Statement::Statement(Box::new(only))),
+        (Some(only), true) => {
+            weigh::check(&only)?;
+            Ok(Statement::Statement(Box::new(only)))
+        }
         (None, _) => plan_err!("there is no statement"),
         (Some(_), false) => plan_err!("one statement at a time: there are several"),
     }

@@ -121,8 +121,8 @@ async fn nothing_leads_out_of_the_lake() {
         assert!(!error.message.is_empty() && !error.message.contains("root:"), "{sql}: {error:?}");
     }
     assert!(!std::path::Path::new("/tmp/tokenwatt-must-not-exist.csv").exists());
-    let sql = format!("SELECT count(*) FROM system.audit WHERE outcome IN ('denied', 'invalid') AND rows = 0");
-    assert_eq!(world.rows(&sql).await, [[json!(FORBIDDEN.len())]]);
+    let sql = "SELECT count(*) FROM system.audit WHERE outcome IN ('denied', 'invalid') AND rows = 0";
+    assert_eq!(world.rows(sql).await, [[json!(FORBIDDEN.len())]]);
 }
 
 /// While each of them runs, others are answered; then it ends, and all it held is free.
@@ -152,7 +152,7 @@ async fn what_would_read_too_much_is_refused_before_it_reads() {
     let row = |at: i64| json!({"time": super::world::NOON + at, "region": "r", "model": "m", "measured_at": "server"});
     for (config, setting) in [
         (Config { scan_files_max: 2, ..Config::default() }, "query.scan_files_max"),
-        (Config { scan_bytes_max: 10_000, ..Config::default() }, "query.scan_bytes_max"),
+        (Config { scan_bytes_max: 1_000, ..Config::default() }, "query.scan_bytes_max"),
     ] {
         let world = World::with(config).await;
         for at in 0..3 {
@@ -162,10 +162,7 @@ async fn what_would_read_too_much_is_refused_before_it_reads() {
         assert_eq!(error.kind, "too_large");
         assert!(error.message.contains("3 files") && error.message.contains(setting), "{error:?}");
         assert!(world.try_ask("SELECT max(time) FROM calls").await.is_err());
-        let one = format!(
-            "SELECT count(*) FROM requests WHERE CAST(time AS BIGINT) >= 0 AND time = to_timestamp_micros({})",
-            super::world::NOON
-        );
+        let one = format!("SELECT count(*) FROM requests WHERE time = to_timestamp_micros({})", super::world::NOON);
         assert!(setting.contains("bytes") || world.try_ask(&one).await.is_ok());
         assert!(world.try_ask("EXPLAIN SELECT max(time) FROM requests").await.is_ok());
     }

@@ -114,15 +114,16 @@ async fn a_cast_does_not_write_out_what_rows_share() {
     let shared = |kind: &str, bytes: usize, rest: &str| {
         format!(
             "SELECT {rest} FROM (SELECT arrow_cast(repeat('x', {bytes} + value * 0), '{kind}') AS s FROM generate_series(1, 1) AS t(value)) AS a \
-             CROSS JOIN generate_series(1, 9000) AS b(n) WHERE length(s) + n > 1"
+             CROSS JOIN generate_series(1, 9000) AS b(n) WHERE n > 0"
         )
     };
     for kind in ["Utf8View", "Dictionary(Int32, Utf8)"] {
         for cast in [
-            "max(octet_length(CAST(s AS VARCHAR) || n))",
-            "max(octet_length(TRY_CAST(s AS VARCHAR) || n))",
-            "max(octet_length(arrow_cast(s, 'LargeUtf8') || n))",
-            "max(CAST(arrow_cast(s, 'LargeUtf8') AS BYTEA))",
+            "max(octet_length(arrow_cast(s, 'Utf8')))",
+            "max(octet_length(arrow_cast(s, 'LargeUtf8')))",
+            "max(octet_length(arrow_try_cast(s, 'Utf8')))",
+            "max(CAST(s AS BYTEA))",
+            "max(TRY_CAST(s AS BYTEA))",
             "count(DISTINCT arrow_cast(s, 'LargeUtf8'))",
         ] {
             let error = world.try_ask(&shared(kind, 60_000, cast)).await.expect_err(cast);
@@ -131,8 +132,8 @@ async fn a_cast_does_not_write_out_what_rows_share() {
             assert!(world.try_ask(&shared(kind, 600, cast)).await.is_ok(), "{kind} {cast}");
         }
     }
-    let sql = "SELECT CAST(1 AS VARCHAR), TRY_CAST('x' AS INT), CAST(s AS VARCHAR), TRY_CAST(s AS BIGINT), CAST(s AS DOUBLE) \
-        FROM (SELECT arrow_cast('17', 'Utf8View') AS s FROM generate_series(1, 1))";
+    let sql = "SELECT CAST(1 AS VARCHAR) AS a, TRY_CAST('x' AS INT) AS b, arrow_cast(s, 'Utf8') AS c, TRY_CAST(s AS BIGINT) AS d, \
+        CAST(s AS DOUBLE) AS e FROM (SELECT arrow_cast('17', 'Utf8View') AS s FROM generate_series(1, 1))";
     assert_eq!(json!(world.rows(sql).await[0]), json!(["1", null, "17", 17, 17.0]));
     let error = world.try_ask("SELECT CAST(arrow_cast('x', 'Utf8View') AS BIGINT)").await.expect_err("no number");
     assert_eq!(error.kind, "invalid", "{error:?}");
