@@ -80,29 +80,34 @@ pub(crate) const OTLP2PARQUET: [&str; 2] = ["otlp2parquet", "0.12.0"];
 /// Their programs.
 pub(crate) struct Peers {
     pub(crate) rotel: PathBuf,
-    pub(crate) otlp2parquet: PathBuf,
+    pub(crate) otlp2parquet: Option<PathBuf>,
     /// The allocator that suits rotel, if there is one.
     pub(crate) jemalloc: Option<PathBuf>,
 }
 
 const JEMALLOC: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
 
-/// What `peers` needs. The crate is built from source, once, which takes long.
-pub(crate) fn for_peers() -> Result<Peers> {
+/// What `peers` needs. The crate is built from source, once, which takes long, and only if `build` asks for it.
+pub(crate) fn for_peers(build: bool) -> Result<Peers> {
     debian(&[Package { name: "libjemalloc2", shows: JEMALLOC, reason: "rotel runs best on it" }], Need::Optional)?;
     let home = cargo::cache_dir()?.join("peers");
     std::fs::create_dir_all(&home).with_context(|| format!("create {}", home.display()))?;
+    let otlp2parquet = if build { Some(otlp2parquet(&home)?) } else { None };
+    let jemalloc = Path::new(JEMALLOC);
+    Ok(Peers { rotel: rotel(&home)?, otlp2parquet, jemalloc: jemalloc.is_file().then(|| jemalloc.to_owned()) })
+}
+
+fn otlp2parquet(home: &Path) -> Result<PathBuf> {
     let [name, version] = OTLP2PARQUET;
-    let otlp2parquet = home.join(format!("{name}-{version}"));
-    let program = otlp2parquet.join("bin").join(name);
+    let root = home.join(format!("{name}-{version}"));
+    let program = root.join("bin").join(name);
     if !program.is_file() {
         let mut install = cargo::cargo(&["install", name, "--version", version, "--locked", "--root"]);
         // Elsewhere, so that cargo does not take this workspace's settings for the crate's.
-        install.arg(&otlp2parquet).current_dir(&home).env("CARGO_TARGET_DIR", home.join("target"));
+        install.arg(&root).current_dir(home).env("CARGO_TARGET_DIR", home.join("target"));
         cargo::run(install.env_remove("CARGO_BUILD_BUILD_DIR"))?;
     }
-    let jemalloc = Path::new(JEMALLOC);
-    Ok(Peers { rotel: rotel(&home)?, otlp2parquet: program, jemalloc: jemalloc.is_file().then(|| jemalloc.to_owned()) })
+    Ok(program)
 }
 
 fn rotel(home: &Path) -> Result<PathBuf> {

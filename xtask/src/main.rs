@@ -28,7 +28,7 @@ usage: cargo xtask <task>
   fuzz [TARGET] [--seconds N]  random bytes against the targets of fuzz/targets; --keep adds what is new to fuzz/corpus
   s3 DIR [MS]                  serve DIR as S3 on loopback, each request MS milliseconds late
   bench ARGS                   build for speed and run `tokenwatt bench ARGS`
-  peers [--seconds N] [--binary PATH]   install other receivers, send them what `bench ingest` sends, and compare
+  peers [--seconds N] [--binary PATH] [--without otlp2parquet]   install other receivers, send them what `bench ingest` sends, and compare
 ";
 
 fn main() -> ExitCode {

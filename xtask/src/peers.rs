@@ -17,7 +17,7 @@ use serde_json::Value;
 use self::receiver::{Receiver, Running};
 use crate::{cargo, demo, install};
 
-const USAGE: &str = "usage: cargo xtask peers [--seconds N] [--binary PATH] [--dir DIR]";
+const USAGE: &str = "usage: cargo xtask peers [--seconds N] [--binary PATH] [--dir DIR] [--without otlp2parquet]";
 
 struct Options {
     seconds: u64,
@@ -25,6 +25,8 @@ struct Options {
     binary: Option<PathBuf>,
     /// Where all of them write; its file system is part of what is measured.
     dir: PathBuf,
+    /// Leaves out the one that must be built first.
+    without_build: bool,
 }
 
 /// How requests are sent to one receiver.
@@ -47,7 +49,7 @@ struct Line {
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let options = options(args)?;
-    let peers = install::for_peers()?;
+    let peers = install::for_peers(!options.without_build)?;
     let binary = match options.binary.clone() {
         Some(binary) => binary.canonicalize().with_context(|| format!("find {}", binary.display()))?,
         None => demo::build(true)?,
@@ -58,12 +60,12 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     for payload in [COMMON, Payload { transport: "grpc", ..COMMON }] {
         lines.push(bench.ours(payload)?);
     }
-    let receivers = [
+    let mut receivers = vec![
         (Receiver::rotel(&peers.rotel), COMMON),
         (Receiver::rotel(&peers.rotel), Payload { transport: "grpc", ..COMMON }),
         (Receiver::rotel(&peers.rotel).tuned(peers.jemalloc.as_deref()), Payload { spans: 5_000, ..COMMON }),
-        (Receiver::otlp2parquet(&peers.otlp2parquet), COMMON),
     ];
+    receivers.extend(peers.otlp2parquet.as_deref().map(|program| (Receiver::otlp2parquet(program), COMMON)));
     for (receiver, payload) in receivers {
         lines.push(bench.peer(&receiver, payload)?);
     }
@@ -72,7 +74,8 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
 }
 
 fn options(args: &[String]) -> Result<Options> {
-    let mut options = Options { seconds: 20, binary: None, dir: PathBuf::from("tokenwatt-peers") };
+    let mut options =
+        Options { seconds: 20, binary: None, dir: PathBuf::from("tokenwatt-peers"), without_build: false };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let value = args.next().context(USAGE)?;
@@ -80,7 +83,8 @@ fn options(args: &[String]) -> Result<Options> {
             "--seconds" => options.seconds = value.parse().context("--seconds takes a whole number")?,
             "--binary" => options.binary = Some(PathBuf::from(value)),
             "--dir" => options.dir = PathBuf::from(value),
-            _ => bail!("`{arg}` is not known\n{USAGE}"),
+            "--without" if value == install::OTLP2PARQUET[0] => options.without_build = true,
+            _ => bail!("`{arg} {value}` is not known\n{USAGE}"),
         }
     }
     if options.seconds < 2 {
