@@ -260,7 +260,7 @@ impl FlightSqlService for Flight {
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
         self.reader(&request)?;
-        located(&query.clone().into_builder().schema(), request.into_inner(), &query)
+        located(&query.into_builder().schema(), request.into_inner(), &query)
     }
 
     async fn do_get_catalogs(

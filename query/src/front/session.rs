@@ -142,8 +142,7 @@ fn duration(value: &str) -> Option<Duration> {
 
 /// Whether the path leads to `public` before any other schema of ours.
 fn is_path(value: &str) -> bool {
-    let mut schemas =
-        value.split(',').map(|schema| bare(schema)).filter(|schema| !["$user", "pg_catalog"].contains(schema));
+    let mut schemas = value.split(',').map(bare).filter(|schema| !["$user", "pg_catalog"].contains(schema));
     schemas.next() == Some("public") && schemas.all(|schema| ["system", "information_schema"].contains(&schema))
 }
 

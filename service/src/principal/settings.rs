@@ -134,7 +134,8 @@ impl Principal {
         if self.regions.is_empty() || self.regions.iter().any(String::is_empty) {
             faults.push(format!("principal `{name}` needs `regions`: a list of them, or [\"*\"]"));
         }
-        if self.role == Role::Writer && (!self.every_region() || self.infrastructure.is_some()) {
+        let names_regions = !self.regions.is_empty() && !self.every_region();
+        if self.role == Role::Writer && (names_regions || self.infrastructure.is_some()) {
             faults.push(format!(
                 "`regions` and `infrastructure` of principal `{name}` bind readers; a writer has neither"
             ));
