@@ -35,6 +35,7 @@ pub mod journal {
 pub mod batch {
     pub mod nodes;
     pub mod rows;
+    pub mod runs;
     pub mod tables;
 }
 

@@ -98,10 +98,10 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         Some(data) => Store::Place(data.clone()),
         None => Store::Memory(Arc::new(ThrottledStore::new(InMemory::new(), throttle(&args)))),
     };
-    let mut nodes = Vec::new();
-    for number in 0..args.collectors {
-        nodes.push(start(&args, &store, place.path(), number).await?);
-    }
+    // The first makes the tables; the others, each of which opens all of them, do not wait for each other.
+    let mut nodes = vec![start(&args, &store, place.path(), 0).await?];
+    let others = (1..args.collectors).map(|number| start(&args, &store, place.path(), number));
+    nodes.extend(futures::future::try_join_all(others).await?);
     tokio::time::sleep(SETTLE).await;
     let reader = Reader::start(store.open(&Deps::system()).await?);
     let begun = Instant::now();
@@ -148,8 +148,10 @@ async fn start(args: &Args, store: &Store, place: &Path, number: u32) -> Result<
     let id = state.join("journal").join("id");
     let journal = std::fs::read_to_string(&id);
     let journal = journal.map_err(|e| Error::internal(format!("read {}", id.display())).with_source(e))?;
+    // Beside its id stands where it lies, by which a copy is known.
+    let journal = journal.split_whitespace().next().unwrap_or_default().to_owned();
     deps.tasks.spawn("collector", built.run());
-    Ok(Node { deps, endpoint, journal: journal.trim().to_owned(), number: u64::from(number) })
+    Ok(Node { deps, endpoint, journal, number: u64::from(number) })
 }
 
 /// Sends bodies evenly until time is up, each again until it is acknowledged.

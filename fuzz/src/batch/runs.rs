@@ -1,0 +1,1 @@
+../../../collector/src/batch/runs.rs
