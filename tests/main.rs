@@ -19,3 +19,4 @@ mod fleet;
 mod deploy;
 mod documents;
 mod examples;
+mod questions;

@@ -5,6 +5,7 @@
 //!         └─────── on the threads for queries ───────┘
 //! ```
 
+mod meant;
 mod memory;
 mod opened;
 mod reach;

@@ -1,8 +1,13 @@
 //! SQL functions of our own. They live here so that a view, a page and an analyst's query count money the same way.
 
+mod arguments;
 pub(crate) mod bounded;
+mod buckets;
 pub(crate) mod cancel;
 mod casting;
+mod exph;
+mod interval;
+mod lists;
 mod money_scale;
 mod money_split;
 mod operators;
@@ -10,8 +15,12 @@ mod operators;
 use std::sync::Arc;
 
 use arrow::datatypes::FieldRef;
-use datafusion::logical_expr::{Operator, ScalarUDF, WindowUDF};
+use datafusion::{
+    functions::datetime,
+    logical_expr::{AggregateUDF, Operator, ScalarUDF, WindowUDF},
+};
 
+use buckets::{BucketsMerge, BucketsQuantile};
 use casting::Casting;
 use money_scale::MoneyScale;
 use money_split::MoneySplit;
@@ -19,7 +28,23 @@ use operators::{Held, OperatorFunction};
 
 /// Scalar functions every session knows.
 pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
-    vec![Arc::new(ScalarUDF::from(MoneyScale::default()))]
+    let mut all = exph::scalar();
+    all.push(Arc::new(ScalarUDF::from(BucketsQuantile::default())));
+    all.push(Arc::new(ScalarUDF::from(MoneyScale::default())));
+    all.push(time_bucket());
+    all
+}
+
+/// Aggregate functions every session knows.
+pub(crate) fn aggregate() -> Vec<Arc<AggregateUDF>> {
+    let mut all = exph::aggregate();
+    all.push(Arc::new(AggregateUDF::from(BucketsMerge::default())));
+    all
+}
+
+/// `time_bucket(interval, time[, origin])`, by which it is known elsewhere: `date_bin`, whose windows start at 1970-01-01 UTC.
+fn time_bucket() -> Arc<ScalarUDF> {
+    Arc::new(Arc::unwrap_or_clone(datetime::date_bin()).with_aliases(["time_bucket"]))
 }
 
 /// Window functions every session knows.
@@ -46,3 +71,8 @@ pub(crate) fn held() -> Arc<ScalarUDF> {
 pub(crate) fn cast(field: FieldRef, is_try: bool) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(Casting::new(field, is_try)))
 }
+
+#[cfg(test)]
+mod session;
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@
 
 mod bound;
 mod catalog;
+mod described;
 mod meaning;
 mod parse;
 mod parameters;

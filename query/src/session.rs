@@ -97,6 +97,9 @@ fn with_functions(mut state: SessionState) -> Result<SessionState> {
     for function in functions::scalar() {
         state.register_udf(function)?;
     }
+    for function in functions::aggregate() {
+        state.register_udaf(function)?;
+    }
     for function in functions::window() {
         state.register_udwf(function)?;
     }
@@ -129,7 +132,8 @@ fn runtime(config: &Config) -> Result<Arc<RuntimeEnv>> {
 fn settings(config: &Config) -> SessionConfig {
     let mut settings = SessionConfig::new()
         .with_target_partitions(config.partitions)
-        .with_information_schema(true)
+        // The catalog has one of its own, which says what tables and columns mean.
+        .with_information_schema(false)
         .with_create_default_catalog_and_schema(false)
         .with_default_catalog_and_schema(CATALOG, SCHEMA);
     let options = settings.options_mut();

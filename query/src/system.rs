@@ -24,6 +24,19 @@ pub(crate) const NAMES: [&str; 4] = ["freshness", "files", "queries", "audit"];
 /// Those of them in which every reader finds what is its own, and who sees everything that of all.
 pub(crate) const OWN: [&str; 2] = ["queries", "audit"];
 
+/// What a row of the table of that name is.
+pub(crate) fn comment(name: &str) -> Option<&'static str> {
+    match name {
+        "freshness" => {
+            Some("one table of the lake: its version, when it was committed, its newest event time and how old that is")
+        }
+        "files" => Some("one file of the newest version of a table"),
+        "queries" => Some("one query that holds a place, this one too"),
+        "audit" => Some("one query that has ended, with who asked it and what it took"),
+        _ => None,
+    }
+}
+
 /// The table of that name, as the lake is now; `None` if there is none.
 pub(crate) async fn table(name: &str, scope: &Arc<Scope>) -> Result<Option<Arc<dyn TableProvider>>> {
     match name {

@@ -4,6 +4,7 @@ mod attacking;
 mod bounding;
 mod collecting;
 mod counting;
+mod documenting;
 mod energy;
 mod opening;
 mod reading;

@@ -315,6 +315,11 @@ impl Histogram {
         self.count
     }
 
+    /// Bytes that it holds elsewhere.
+    pub fn heap_bytes(&self) -> usize {
+        self.buckets.capacity() * size_of::<Bucket>()
+    }
+
     /// Sum of the observations, unless one of the histograms merged did not know its own.
     pub fn sum(&self) -> Option<f64> {
         self.sum

@@ -24,7 +24,9 @@ use tokio::{
 };
 
 use super::{
-    Described, Engine, reach,
+    Described, Engine,
+    meant::meant,
+    reach,
     running::{Phase, Running, Stop},
     stoppable::{self, stoppable},
 };
@@ -91,7 +93,7 @@ impl Question {
         };
         let (planned, physical) = self.running.within(Phase::Planning, planning).await?;
         self.running.planned();
-        let stream = execute_stream(physical, planned.state.task_ctx())?;
+        let stream = meant(execute_stream(physical, planned.state.task_ctx())?, &planned.columns);
         let snapshots = scope.snapshots();
         // Whoever waits may be gone; the first batch finds out.
         let _ = tell.send(Ready {

@@ -63,7 +63,7 @@ const GROWTHS: [(Growth, &str); 13] = [
          array_except array_intersect array_max array_min array_normalize array_pop_back array_pop_front \
          array_positions array_prepend array_remove array_remove_all array_remove_n array_reverse array_scale \
          array_slice array_sort array_subtract array_union arrow_cast arrow_try_cast btrim cast cast_to_type \
-         concat decode encode flatten get_field greatest initcap least left lower ltrim make_array map \
+         concat decode encode exph_from_otel exph_of flatten get_field greatest initcap least left lower ltrim make_array map \
          map_entries map_extract map_keys map_values named_struct nullif overlay reverse right rtrim \
          split_part string_to_array struct substr substr_index text_concat to_char translate try_cast try_cast_to_type \
          union_extract upper with_metadata",

@@ -10,14 +10,18 @@ use datafusion::{
 };
 use telemetry::table::TABLES;
 
-use super::{Scope, parse, restrict};
+use super::{
+    Scope,
+    described::{Described, INFORMATION},
+    parse, restrict,
+};
 use crate::{
     session::{CATALOG, SCHEMA},
     system, views,
 };
 
 /// Schema of the tables about Tokenwatt itself.
-const SYSTEM: &str = "system";
+pub(super) const SYSTEM: &str = "system";
 
 /// Views first, `calls` before all, then tables.
 fn table_names() -> Vec<String> {
@@ -83,6 +87,7 @@ impl CatalogProvider for Catalog {
         match name {
             SCHEMA => Some(Arc::new(Public(self.0.clone()))),
             SYSTEM => Some(Arc::new(System(self.0.clone()))),
+            INFORMATION => Some(Arc::new(Described::new(Arc::new(Catalogs(self.0.clone()))))),
             _ => None,
         }
     }

@@ -10,13 +10,13 @@ use datafusion::{
 };
 use telemetry::contract::AnswerColumn;
 
-use super::{restrict, view::ViewTable};
-use crate::{encode, scan::LakeTable};
+use super::{described, restrict, view::ViewTable};
+use crate::{encode, scan::LakeTable, session::SCHEMA};
 
 /// Aggregates and window functions that give one of their argument's values.
 const CHOOSING: [&str; 8] = ["min", "max", "first_value", "last_value", "nth_value", "lag", "lead", "any_value"];
 /// Functions whose result has their first argument's unit.
-const KEEPING_UNIT: [&str; 15] = [
+const KEEPING_UNIT: [&str; 18] = [
     "sum",
     "avg",
     "mean",
@@ -32,6 +32,9 @@ const KEEPING_UNIT: [&str; 15] = [
     "coalesce",
     "greatest",
     "least",
+    "exph",
+    "exph_merge",
+    "exph_quantile",
 ];
 
 #[derive(Clone, Default)]
@@ -119,10 +122,9 @@ fn resolve(name: &Column, input: &LogicalPlan) -> Option<Meaning> {
 fn declared(scan: &TableScan, index: usize) -> Option<Meaning> {
     let name = scan.projected_schema.fields().get(index)?.name();
     let provider = restrict::beneath(source_as_provider(&scan.source).ok()?);
-    if let Some(table) = provider.downcast_ref::<LakeTable>() {
-        let column = table.snapshot().table.column(name)?;
-        return Some(Meaning { unit: Some(column.unit).filter(|unit| !unit.is_empty()), comment: Some(column.doc) });
-    }
-    let column = provider.downcast_ref::<ViewTable>()?.view().column(name)?;
+    let column = match provider.downcast_ref::<LakeTable>() {
+        Some(table) => described::column(SCHEMA, table.snapshot().table.name, name)?,
+        None => provider.downcast_ref::<ViewTable>()?.view().column(name)?,
+    };
     Some(Meaning { unit: Some(column.unit).filter(|unit| !unit.is_empty()), comment: Some(column.doc) })
 }

@@ -30,8 +30,16 @@ impl World {
     }
 
     pub(super) async fn with(config: Config) -> World {
+        World::of(config, Deps::system()).await
+    }
+
+    /// A world with a clock of its own.
+    pub(super) async fn at(deps: Deps) -> World {
+        World::of(Config::default(), deps).await
+    }
+
+    async fn of(config: Config, deps: Deps) -> World {
         let directory = tempfile::tempdir().expect("a directory");
-        let deps = Deps::system();
         let place = directory.path().to_str().expect("a path").to_owned();
         let lake = Lake::open(&place, &deps).await.expect("a lake");
         let query = crate::build(config, lake.clone(), deps).await.expect("a service");
