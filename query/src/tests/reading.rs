@@ -174,6 +174,9 @@ async fn http_answers_in_every_form() {
     assert_eq!(&parquet[..4], b"PAR1");
     let (_, stream) = post(&world, "application/vnd.apache.arrow.stream", ask).await;
     let mut reader = arrow::ipc::reader::StreamReader::try_new(stream.as_slice(), None).expect("a stream");
+    let meaning = |key: &str| reader.schema().field(1).metadata().get(key).cloned();
+    assert_eq!(meaning("unit").as_deref(), Some("{token}"));
+    assert_eq!(meaning("comment").as_deref(), Some("generated tokens, reasoning ones included"));
     assert_eq!(reader.next().expect("a batch").expect("readable").num_rows(), 2);
 }
 

@@ -1,6 +1,6 @@
 //! Dollars and what they were spent on. A host without a price has unknown cost: NULL, counted and named, never 0.
 
-use telemetry::table::TOKENS;
+use telemetry::table::{DEVICES, TOKENS};
 
 use super::{A_LONG_REQUEST, A_WINDOW, NOTHING, View, ViewColumn, column};
 
@@ -47,7 +47,7 @@ pub(super) const COST_PER_REGION: View = View {
         METHOD,
         column("oldest_price_as_of", "", "as-of date of the oldest price used"),
     ],
-    passes: &[],
+    passes: &[&DEVICES],
     tables: A_WINDOW,
     views: NOTHING,
     keys: &[],
@@ -84,7 +84,7 @@ pub(super) const COST_PER_MILLION_TOKENS: View = View {
         column("price_basis", "", "which prices"),
         METHOD,
     ],
-    passes: &[],
+    passes: &[&DEVICES],
     tables: A_WINDOW,
     views: NOTHING,
     keys: &[],
@@ -124,7 +124,7 @@ pub(super) const NODE_COST: View = View {
         INPUT,
         column("output_tokens", "{token}", "output tokens of those calls"),
     ],
-    passes: &[&telemetry::table::DEVICES],
+    passes: &[&DEVICES],
     tables: A_WINDOW,
     views: NOTHING,
     keys: &["host_id"],
@@ -136,7 +136,7 @@ pub(super) const REPLICA_COST: View = View {
           time; both splits give away every last unit (largest remainder), so the parts of a host sum to its cost exactly.",
     sql: include_str!("replica_cost.sql"),
     columns: &[MINUTE, PART, DEVICE, COST, PRICE, OUTPUT, INPUT, OPTION, BASIS, METHOD, AS_OF, PRICE_CONFIDENCE],
-    passes: &[&telemetry::table::DEVICES],
+    passes: &[&DEVICES],
     tables: A_WINDOW,
     views: NOTHING,
     keys: &["host_id"],

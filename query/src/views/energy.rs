@@ -52,7 +52,7 @@ pub(super) const ENERGY_PER_TOKEN: View = View {
         TOKENS,
         column("joules_per_output_token", "J/{token}", "joules divided by output tokens"),
     ],
-    passes: &[],
+    passes: &[&DEVICES],
     tables: A_WINDOW,
     views: NOTHING,
     keys: &[],

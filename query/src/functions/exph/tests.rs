@@ -135,7 +135,7 @@ async fn a_histogram_tells_quantiles_shares_and_its_error() {
     let share = number(&session, "SELECT exph_rank(exph(v), 0.5) FROM t").await.expect("observed");
     assert!((share - 0.5).abs() < 0.01, "{share}");
     let error = number(&session, "SELECT exph_error(exph(v)) FROM t").await.expect("observed");
-    assert!((error - 0.010_829).abs() < 1e-6, "{error}");
+    assert!((error - 0.010_83).abs() < 1e-6, "{error}");
     let within = column(&session, "SELECT exph_rank_interval(exph(v), 0.7) FROM t").await;
     let end =
         |name| within.as_struct().column_by_name(name).expect(name).as_primitive::<arrow::datatypes::Float64Type>();
@@ -172,7 +172,7 @@ async fn what_is_no_histogram_is_refused_and_told_what_to_do() {
         ("SELECT exph_quantile(exph(1.0), '0.5')", "takes a number here, not Utf8"),
         ("SELECT exph_quantile(exph(1.0))", "takes a histogram and a number"),
         ("SELECT exph('fast')", "takes a number here, not Utf8"),
-        ("SELECT exph(DISTINCT 1.0)", "DISTINCT has no meaning here"),
+        ("SELECT exph(DISTINCT 1.0), count(DISTINCT 2)", "DISTINCT has no meaning here"),
         ("SELECT exph_merge(named_struct('a', 1))", "takes a histogram"),
         ("SELECT exph_of(5, 0, [1], [2], 3, 1.0, 1.0, 1.0)", "the buckets hold 2 observations, the count says 3"),
         ("SELECT exph_of(5, 0, [1])", "takes 8 arguments, (scale, zero, idx, cnt, count, sum, min, max), not 3"),
