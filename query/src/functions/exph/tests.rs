@@ -20,7 +20,7 @@ fn rows(count: usize) -> (Int64Array, Float64Array) {
         1 => Some(0.0),
         2 => Some(f64::NAN),
         3 => Some(f64::INFINITY),
-        _ => Some((0.8 * (-2.0 * unit().ln()).sqrt() * (6.283 * unit()).cos() - 1.0).exp()),
+        _ => Some((0.8 * (-2.0 * unit().ln()).sqrt() * (std::f64::consts::TAU * unit()).cos() - 1.0).exp()),
     });
     let values = values.collect();
     ((0..count as i64).map(|row| Some(row * 31 % 7)).collect(), values)
