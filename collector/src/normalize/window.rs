@@ -27,9 +27,9 @@ pub fn late(signal: Signal, item: &Item<'_>, received_us: i64) -> bool {
     if signal == Signal::Logs && item.time == 0 {
         return false;
     }
-    let table = table_of(signal, item);
-    let time = if table == &table::TOKENS { item.end } else { item.time };
-    !accepts(table, micros(time), received_us)
+    let token = signal == Signal::Traces && item.name == names::SPAN_TOKEN;
+    let time = if token { item.end } else { item.time };
+    !accepts(table_of(signal, item), micros(time), received_us)
 }
 
 /// Whether a table accepts a row of that time, both in microseconds since 1970-01-01 UTC.
