@@ -22,7 +22,7 @@ use crate::normalize::Settings;
 use crate::normalize::redact::{Patterns, Redaction, Rules};
 use crate::progress::Progress;
 use crate::publish::Shore;
-use crate::receive::admit::Budget;
+use crate::receive::admit::{Budget, Line};
 use crate::receive::{Intake, Parts, Writers};
 use crate::sample::{self, Sampled};
 
@@ -30,6 +30,9 @@ use crate::sample::{self, Sampled};
 const APPENDS_MAX: usize = 1_024;
 /// Of the memory for bodies, the part in which those that wait to become rows may stay; the others are on disk alone.
 const MEMORY_SHARE: usize = 4;
+/// Of the memory for bodies, the part that may be on its way to the disk: with the settings as they are 32 MiB, which one CPU
+/// works off in a third of a second.
+const LINE_SHARE: usize = 8;
 
 /// A collector with its journal open; nothing is received yet.
 pub(crate) struct Pipeline {
@@ -94,6 +97,7 @@ impl Pipeline {
         let Self { config, deps, digests, room, landing, marks, started_us, hold } = self;
         let shore = landing.shore.clone();
         let memory = usize::try_from(config.memory).unwrap_or(usize::MAX);
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let waiting = Budget::new(memory / MEMORY_SHARE);
         let budget = Budget::new(memory - memory / MEMORY_SHARE);
         let (appends, bodies) = bounded::<Append>("collector.journal", APPENDS_MAX);
@@ -103,6 +107,7 @@ impl Pipeline {
         let intake = Intake::new(Parts {
             clock: Arc::clone(&deps.clock),
             budget: budget.clone(),
+            line: Line::new(cpus, memory / LINE_SHARE),
             body_bytes_max: usize::try_from(config.body_max).unwrap_or(usize::MAX),
             writers: Writers::new(&deps.principals, &deps.metrics, &deps.clock),
             digests: Arc::clone(&digests),

@@ -1,7 +1,9 @@
-//! Admission: memory for bodies is a budget in bytes, taken before they are read. What finds none is refused at once, so
-//! that throughput does not fall when more is offered than can be taken.
+//! Admission: memory for bodies is a budget in bytes, taken before they are read, and bodies that are read stand in one line
+//! until they are durable. What finds no memory or too long a line is refused at once, so that throughput does not fall and
+//! nobody waits long when more is offered than can be taken.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -67,9 +69,83 @@ impl Permit {
     }
 }
 
+/// The line of bodies that are read and not yet durable. At most as many are checked at once as there are CPUs, so that those
+/// that were acknowledged before keep their share of them.
+#[derive(Clone)]
+pub struct Line {
+    turns: Arc<Semaphore>,
+    waiting: Arc<AtomicUsize>,
+    bytes_max: usize,
+}
+
+/// A body's place in the line, which it leaves when dropped.
+#[derive(Debug)]
+pub struct Place {
+    waiting: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Line {
+    /// A line in which nobody takes a place once `bytes_max` bytes are in it; `turns` bodies are worked on at once.
+    pub fn new(turns: usize, bytes_max: usize) -> Self {
+        Self { turns: Arc::new(Semaphore::new(turns)), waiting: Arc::default(), bytes_max }
+    }
+
+    /// Whether it is too long to join. It counts what waits already, so that the largest body gets its turn too.
+    pub fn is_full(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) >= self.bytes_max
+    }
+
+    /// Takes a place for a body of so many bytes; `None` if the line is too long.
+    pub fn join(&self, bytes: usize) -> Option<Place> {
+        if self.is_full() {
+            return None;
+        }
+        self.waiting.fetch_add(bytes, Ordering::Relaxed);
+        Some(Place { waiting: Arc::clone(&self.waiting), bytes })
+    }
+
+    /// Waits for a turn, which ends when dropped; `None` never, since the line is not closed.
+    ///
+    /// # Cancel safety
+    /// A cancelled call takes no turn.
+    pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.turns).acquire_owned().await.ok()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.waiting.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
+
+    /// A long line refuses, whoever leaves it makes room, and the largest body gets its place in a short one.
+    #[test]
+    fn a_line_refuses_when_it_is_long() {
+        let line = Line::new(1, 100);
+        let places = [line.join(90), line.join(500)];
+        assert!(places.iter().all(Option::is_some));
+        assert!(line.is_full() && line.join(1).is_none(), "590 bytes wait");
+        drop(places);
+        assert!(line.join(1).is_some());
+    }
+
+    /// One body at a time has its turn.
+    #[test]
+    fn turns_are_taken_one_after_the_other() {
+        let line = Line::new(1, 100);
+        let first = line.turn().now_or_never().expect("a turn");
+        assert!(line.turn().now_or_never().is_none(), "it waits, and its sender goes away");
+        drop(first);
+        assert!(line.turn().now_or_never().is_some());
+    }
 
     /// What is not free is refused, and what is dropped is free again.
     #[test]

@@ -13,7 +13,7 @@ use service::task::blocking;
 use tokio::sync::oneshot;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::admit::{Budget, Permit};
+use super::admit::{Budget, Line, Permit};
 use super::identify::{Writer, Writers};
 use super::read::{self, Length};
 use super::{Encoding, read::GRPC_PREFIX, tenants};
@@ -38,6 +38,8 @@ pub struct Parts {
     pub clock: SharedClock,
     /// Memory for bodies.
     pub budget: Budget,
+    /// Where bodies that are read wait until they are durable.
+    pub line: Line,
     /// Largest body, inflated or not.
     pub body_bytes_max: usize,
     /// Who may send.
@@ -72,8 +74,9 @@ pub(super) struct Accepted {
     pub(super) message: String,
 }
 
-/// Bodies larger than this are inflated and checked off the I/O threads.
-const INLINE_BYTES: usize = 64 * 1024;
+/// Bodies up to this are checked where they were read, which takes less than a millisecond; larger ones, and those that must be
+/// made readable first, off the I/O threads.
+const INLINE_BYTES: usize = 512 * 1024;
 
 impl Intake {
     /// Puts the parts together.
@@ -91,6 +94,9 @@ impl Intake {
         let writer = self.parts.writers.identify(request)?;
         writer.as_ref().map_or(Ok(()), |writer| writer.admit())?;
         self.parts.room.check()?;
+        if self.parts.line.is_full() {
+            return Err(read::no_room());
+        }
         let (bytes, permit) = read::read(body, length, self.parts.body_bytes_max, &self.parts.budget).await?;
         if let Some(writer) = &writer {
             writer.charge_bytes(bytes.len());
@@ -141,8 +147,14 @@ impl Intake {
         let received_us = self.parts.clock.now_us();
         let limit = self.parts.body_bytes_max;
         let signal = raw.signal;
-        let heavy = raw.bytes.len() > INLINE_BYTES || raw.compression != Compression::Identity;
-        let open = move || guarded(|| open(raw, limit, received_us));
+        let plain = raw.compression == Compression::Identity && raw.encoding == Encoding::Protobuf;
+        let heavy = raw.bytes.len() > INLINE_BYTES || !plain;
+        let _place = self.parts.line.join(raw.bytes.len()).ok_or_else(read::no_room)?;
+        let turn = self.parts.line.turn().await;
+        let open = move || {
+            let _turn = turn;
+            guarded(|| open(raw, limit, received_us))
+        };
         let opened = if heavy { blocking("read the body", open).await?? } else { open()? };
         let checked = opened.checked;
         let accepted = Accepted { rejected: checked.rejected + checked.foreign, message: message(&checked) };

@@ -23,11 +23,12 @@ use super::peer::{Peer, jittered};
 const CONNECTIONS_MAX: usize = 4_096;
 /// Calls in flight on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 256;
-/// HTTP/2 windows: several bodies of megabytes must be able to flow at once.
-const STREAM_WINDOW: u32 = 8 * 1024 * 1024;
-const CONNECTION_WINDOW: u32 = 24 * 1024 * 1024;
-/// Longest HTTP/2 frame: a usual body comes in one or two, so that it is hardly ever put together from pieces.
-const FRAME_BYTES: u32 = 256 * 1024;
+/// HTTP/2 windows: several bodies of megabytes must be able to flow at once. What a connection holds of bodies that nobody has
+/// begun to read is not in any budget, so that its window is no larger than that needs.
+const STREAM_WINDOW: u32 = 4 * 1024 * 1024;
+const CONNECTION_WINDOW: u32 = 8 * 1024 * 1024;
+/// Longest HTTP/2 frame: a usual body comes in one, so that it is hardly ever put together from pieces.
+const FRAME_BYTES: u32 = 512 * 1024;
 /// Time for a request's headers, which over HTTP/1 begins when the answer before is sent: longer than load balancers keep an
 /// idle connection (60 s), so that it is they who end it and never a request that meets a closed one.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(75);

@@ -27,20 +27,39 @@ fn copy(raw: &Raw) -> Raw {
     Raw { bytes: raw.bytes.clone(), permit: Permit::default(), writer: None, ..*raw }
 }
 
-/// A sender that gives up while the journal's queue is full can send the same body again, and it is stored then.
-#[tokio::test]
-async fn a_body_given_up_before_the_journal_has_it_is_new_again() {
-    let (journal, mut bodies) = bounded::<Append>("collector.journal", 1);
-    let intake = Intake::new(Parts {
+fn intake(line: Line, journal: Sender<Append>) -> Intake {
+    Intake::new(Parts {
         clock: service::clock::system(),
         budget: Budget::new(1 << 20),
+        line,
         body_bytes_max: 1 << 20,
         writers: Writers::open(),
         digests: Arc::new(Digests::new(service::clock::system())),
         journal,
         room: Arc::new(Room::new(u64::MAX, 0)),
         counters: Counters::new(&service::metrics::Registry::new()),
-    });
+    })
+}
+
+/// Where too much is on its way to the disk, a body is refused before it is looked at, and is new when it comes again.
+#[tokio::test]
+async fn a_long_line_refuses() {
+    let (journal, mut bodies) = bounded::<Append>("collector.journal", 1);
+    let line = Line::new(1, 1);
+    let place = line.join(1);
+    let intake = intake(line, journal);
+    let refused = intake.take(raw(1)).await.unwrap_err();
+    assert!(refused.kind().retry_after().is_some(), "{refused}");
+    drop(place);
+    assert!(intake.take(raw(1)).now_or_never().is_none(), "it waits for the disk");
+    assert!(bodies.recv().await.is_some());
+}
+
+/// A sender that gives up while the journal's queue is full can send the same body again, and it is stored then.
+#[tokio::test]
+async fn a_body_given_up_before_the_journal_has_it_is_new_again() {
+    let (journal, mut bodies) = bounded::<Append>("collector.journal", 1);
+    let intake = intake(Line::new(1, 1 << 20), journal);
     let (first, second) = (raw(1), raw(2));
     assert!(intake.take(first).now_or_never().is_none(), "it waits for the disk");
     assert!(intake.take(copy(&second)).now_or_never().is_none(), "it waits for a place, and its sender goes away");
