@@ -41,7 +41,12 @@ enum Column {
 impl Rows {
     /// No rows of `table` yet.
     pub fn new(table: &'static Table) -> Self {
-        let columns = table.columns().map(|column| Column::new(column.kind)).collect();
+        Self::with_room(table, 0)
+    }
+
+    /// No rows of `table` yet, and room for about so many: columns that grow step by step are copied at each step.
+    pub fn with_room(table: &'static Table, rows: usize) -> Self {
+        let columns = table.columns().map(|column| Column::new(column.kind, rows)).collect();
         Self { schema: table.schema(), columns, rows: 0, bytes: 0, source: 0 }
     }
 
@@ -66,6 +71,22 @@ impl Rows {
     pub fn text(&mut self, column: usize, value: &str) {
         if let Some(Column::Text(runs)) = self.columns.get_mut(column) {
             self.bytes += runs.set(self.rows, value);
+        }
+    }
+
+    /// Sets a text column to bytes that were found to be UTF-8 before; others are no text.
+    #[inline]
+    pub fn checked(&mut self, column: usize, value: &[u8]) {
+        if let Some(Column::Text(runs)) = self.columns.get_mut(column) {
+            self.bytes += runs.set_checked(self.rows, value);
+        }
+    }
+
+    /// The same if there is a value.
+    #[inline]
+    pub fn checked_opt(&mut self, column: usize, value: Option<&[u8]>) {
+        if let Some(value) = value {
+            self.checked(column, value);
         }
     }
 
@@ -264,13 +285,13 @@ fn unique<'k, V>(entries: impl IntoIterator<Item = (&'k str, V)>) -> Vec<(&'k st
 const LOOKED_THROUGH: usize = 32;
 
 impl Column {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: Kind, rows: usize) -> Self {
         match kind {
             Kind::Text => Column::Text(Box::new(Runs::new())),
-            Kind::Int => Column::Int(Int64Builder::new()),
-            Kind::Double => Column::Double(Float64Builder::new()),
+            Kind::Int => Column::Int(Int64Builder::with_capacity(rows)),
+            Kind::Double => Column::Double(Float64Builder::with_capacity(rows)),
             Kind::Bool => Column::Bool(BooleanBuilder::new()),
-            Kind::Time => Column::Time(TimestampMicrosecondBuilder::new().with_timezone("UTC")),
+            Kind::Time => Column::Time(TimestampMicrosecondBuilder::with_capacity(rows).with_timezone("UTC")),
             Kind::Money => Column::Money(Decimal128Builder::new().with_data_type(kind.arrow())),
             Kind::Map => {
                 let names = MapFieldNames { entry: "key_value".into(), key: "key".into(), value: "value".into() };

@@ -29,11 +29,28 @@ pub(super) struct Runs {
     id: Id,
 }
 
-/// An id as sent; no bytes if there is none.
+/// An id as sent, its bytes taken for a number; no bytes if there is none.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Id {
-    bytes: [u8; ID_BYTES],
+    number: u128,
     length: usize,
+}
+
+impl Id {
+    /// None if it is longer than any id.
+    #[inline]
+    fn new(id: &[u8]) -> Option<Self> {
+        let number = if let Ok(trace) = <[u8; ID_BYTES]>::try_from(id) {
+            u128::from_le_bytes(trace)
+        } else if let Ok(span) = <[u8; 8]>::try_from(id) {
+            u64::from_le_bytes(span).into()
+        } else {
+            let mut bytes = [0; ID_BYTES];
+            bytes.get_mut(..id.len())?.copy_from_slice(id);
+            u128::from_le_bytes(bytes)
+        };
+        Some(Self { number, length: id.len() })
+    }
 }
 
 /// Text from this length on counts each time it is repeated. Bytes.
@@ -47,26 +64,40 @@ impl Runs {
     /// Sets the value of `row`, unless it is set. Returns how many bytes of text that took.
     #[inline]
     pub(super) fn set(&mut self, row: usize, value: &str) -> usize {
+        match self.repeated(row, value.as_bytes()) {
+            Some(bytes) => bytes,
+            None => self.begin(row + 1, value),
+        }
+    }
+
+    /// As [`Runs::set`], with bytes that were found to be UTF-8 before; others set nothing.
+    #[inline]
+    pub(super) fn set_checked(&mut self, row: usize, value: &[u8]) -> usize {
+        match self.repeated(row, value) {
+            Some(bytes) => bytes,
+            None => std::str::from_utf8(value).map_or(0, |value| self.begin(row + 1, value)),
+        }
+    }
+
+    /// How many bytes of text the value took if the row is set or goes on with the last run; else none, and it is to begin one.
+    #[inline]
+    fn repeated(&mut self, row: usize, value: &[u8]) -> Option<usize> {
         self.catch_up(row);
         if self.covered() > row {
-            return 0;
+            return Some(0);
         }
-        if self.last() == Some(value.as_bytes()) {
-            self.extend(row + 1);
-            // A short column is written out row by row, so that a long text counts each time.
-            return if value.len() > LONG { value.len() } else { 0 };
+        if self.last() != Some(value) {
+            return None;
         }
-        self.begin(row + 1, value)
+        self.extend(row + 1);
+        // A short column is written out row by row, so that a long text counts each time.
+        Some(if value.len() > LONG { value.len() } else { 0 })
     }
 
     /// As [`Runs::set`], with the hex digits of an id; one longer than any id is no text.
     #[inline]
     pub(super) fn set_id(&mut self, row: usize, id: &[u8]) -> usize {
-        let mut sent = Id { length: id.len(), ..Id::default() };
-        match sent.bytes.get_mut(..id.len()) {
-            Some(place) => place.copy_from_slice(id),
-            None => return self.set(row, ""),
-        }
+        let Some(sent) = Id::new(id) else { return self.set(row, "") };
         self.catch_up(row);
         if self.covered() > row {
             return 0;
@@ -190,7 +221,10 @@ mod tests {
                 let wanted: Vec<Option<String>> = (0..rows).map(value).collect();
                 for (row, value) in wanted.iter().enumerate() {
                     if let Some(value) = value {
-                        runs.set(row, value);
+                        match row % 2 {
+                            0 => runs.set(row, value),
+                            _ => runs.set_checked(row, value.as_bytes()),
+                        };
                         runs.set(row, "a second value of one row is left out");
                     }
                 }
@@ -200,6 +234,16 @@ mod tests {
                 assert_eq!(texts(&array), wanted, "{rows} rows, {every} alike");
             }
         }
+    }
+
+    /// Bytes that are no text set nothing.
+    #[test]
+    fn bytes_that_are_no_text_are_left_out() {
+        let mut runs = Runs::new();
+        runs.set_checked(0, b"a");
+        runs.set_checked(1, b"\xff");
+        runs.set_checked(2, b"a");
+        assert_eq!(texts(&runs.finish(3).unwrap()), [Some("a".into()), None, Some("a".into())]);
     }
 
     /// A value that is held needs no call per row; NULL can be held too.

@@ -134,6 +134,8 @@ pub struct Buffer {
     received_us: i64,
     first: Option<Origin>,
     opened: Option<Duration>,
+    /// Rows of a date when the buffer last closed, about as many as the next will have.
+    last_rows: usize,
 }
 
 /// The oldest frame with rows in a buffer.
@@ -175,6 +177,7 @@ impl Buffer {
             received_us: 0,
             first: None,
             opened: None,
+            last_rows: 0,
         }
     }
 
@@ -220,8 +223,8 @@ impl Buffer {
             return None;
         }
         self.touch();
-        let table = self.table;
-        Some(self.by_day.entry(time_us.div_euclid(DAY_US)).or_insert_with(|| Rows::new(table)))
+        let (table, rows) = (self.table, self.last_rows);
+        Some(self.by_day.entry(time_us.div_euclid(DAY_US)).or_insert_with(|| Rows::with_room(table, rows)))
     }
 
     /// Counts the current frame as one with rows.
@@ -245,6 +248,7 @@ impl Buffer {
             count += rows.count();
             batches.push((date(day)?, rows.finish()?));
         }
+        self.last_rows = count / batches.len().max(1);
         let from = std::mem::replace(&mut self.from, to);
         Ok(Some(Closed { table: self.table, from, to, origin, batches, rows: count }))
     }

@@ -126,16 +126,22 @@ fn check_group(
     let group = group_fault(bytes, &mut checked.odd)?;
     checked.unsound |= group.is_some();
     let resource = message_bytes(bytes, checked)?;
+    let mut items = Vec::new();
     for field in Fields::new(bytes) {
-        if let (2, Raw::Bytes(scope)) = field? {
+        if let (2, Raw::Bytes(bytes)) = field? {
+            let scope = Scope::read(bytes, &mut items);
+            let bytes = match &scope {
+                Ok(scope) => {
+                    checked.odd |= scope.parts > 1;
+                    scope.bytes
+                }
+                Err(_) => message_bytes(bytes, checked)?,
+            };
             let fault = group.or(scope_fault(scope, &mut checked.odd)?);
             checked.unsound |= fault.is_some();
-            let bytes = resource + message_bytes(scope, checked)?;
-            let shared = Shared { fault, bytes, token_bytes: resource.min(TOKEN_BYTES) };
-            for field in Fields::new(scope) {
-                if let (2, Raw::Bytes(item)) = field? {
-                    check_record(signal, item, shared, late, checked)?;
-                }
+            let shared = Shared { fault, bytes: resource + bytes, token_bytes: resource.min(TOKEN_BYTES) };
+            for item in &items {
+                check_record(signal, item, shared, late, checked)?;
             }
         }
     }
@@ -287,11 +293,11 @@ fn group_fault(bytes: &[u8], odd: &mut bool) -> Result<Option<Fault>, Malformed>
 
 /// Whether a scope's head is sound; all its items suffer if not.
 pub fn scope_sound(bytes: &[u8]) -> Result<bool, Malformed> {
-    Ok(scope_fault(bytes, &mut false)?.is_none())
+    Ok(scope_fault(Scope::read(bytes, &mut Vec::new()), &mut false)?.is_none())
 }
 
-fn scope_fault(bytes: &[u8], odd: &mut bool) -> Result<Option<Fault>, Malformed> {
-    tolerate(Scope::read(bytes).and_then(|scope| match scope.unreadable {
+fn scope_fault(scope: Result<Scope<'_>, Malformed>, odd: &mut bool) -> Result<Option<Fault>, Malformed> {
+    tolerate(scope.and_then(|scope| match scope.unreadable {
         true => Err(Malformed::Unreadable),
         false => nested_soundness(&schema::SCOPE, scope.scope, 0, odd),
     }))

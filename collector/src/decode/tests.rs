@@ -14,7 +14,7 @@ use rand::{Rng, SeedableRng};
 use super::check::{self, Checked, Fault};
 use super::samples::{self, span, traces};
 use super::view::{Attribute, Span as View, Value};
-use super::wire::{Fields, Malformed, Raw};
+use super::wire::{Fields, Malformed, Raw, short_pair, short_text};
 use super::{inflate, json, print, schema};
 use crate::normalize::redact::{Redaction, Rules};
 use crate::signal::Signal;
@@ -32,6 +32,35 @@ fn span_bytes(body: &[u8]) -> Vec<&[u8]> {
         })
     };
     nested(body, 1).flat_map(|group| nested(group, 2)).flat_map(|scope| nested(scope, 2)).collect()
+}
+
+fn fields(bytes: &[u8]) -> Result<Vec<(u32, Raw<'_>)>, Malformed> {
+    Fields::new(bytes).collect()
+}
+
+/// What is read at a glance is what the walk along the fields finds, and nothing beside it, whichever bytes are broken.
+#[test]
+fn short_messages_are_read_at_a_glance() {
+    let mut random = StdRng::seed_from_u64(5);
+    let (mut pairs, mut texts) = (0, 0);
+    for round in 0..50_000 {
+        let value = Some(AnyValue { value: Some(Any::StringValue("x".repeat(random.random_range(0..140)))) });
+        let pair = KeyValue { key: "k".repeat(random.random_range(0..140)), value, ..KeyValue::default() };
+        let mut bytes = pair.encode_to_vec();
+        for _ in 0..round % 3 {
+            let at = random.random_range(0..bytes.len().min(6));
+            bytes[at] = random.random();
+        }
+        if let Some((key, value)) = short_pair(&bytes) {
+            pairs += 1;
+            assert_eq!(fields(&bytes), Ok(vec![(1, Raw::Bytes(key)), (2, Raw::Bytes(value))]));
+            if let Some(text) = short_text(value) {
+                texts += 1;
+                assert_eq!(fields(value), Ok(vec![(1, Raw::Bytes(text))]));
+            }
+        }
+    }
+    assert!(pairs > 10_000 && texts > 5_000, "{pairs} pairs, {texts} texts");
 }
 
 fn encode(message: &'static schema::Message, json: &[u8]) -> Result<Vec<u8>, json::JsonError> {

@@ -5,7 +5,7 @@ mod packed;
 pub use packed::Packed;
 
 use super::schema::UNREADABLE;
-use super::wire::{Fields, Malformed, Raw};
+use super::wire::{Fields, Malformed, Raw, short_pair, short_text, varint};
 use crate::signal::Signal;
 
 /// `ResourceSpans`, `ResourceMetrics` or `ResourceLogs` without what it groups.
@@ -35,7 +35,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// `ScopeSpans`, `ScopeMetrics` or `ScopeLogs` without its items.
+/// `ScopeSpans`, `ScopeMetrics` or `ScopeLogs` without its items, which [`Scope::read`] hands out separately.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scope<'a> {
     /// The `InstrumentationScope` message.
@@ -50,20 +50,35 @@ pub struct Scope<'a> {
     pub schema_url: &'a str,
     /// Whether a part of it could not be read as OTLP/JSON.
     pub unreadable: bool,
+    /// Bytes of all that is no item.
+    pub bytes: u64,
+    /// Messages in which its scope was sent.
+    pub parts: u32,
 }
 
 impl<'a> Scope<'a> {
-    /// Reads the scope's head.
-    pub fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
+    /// Reads the scope's head; its items replace what `items` held, also if the head's text is no UTF-8.
+    pub fn read(bytes: &'a [u8], items: &mut Vec<&'a [u8]>) -> Result<Self, Malformed> {
+        items.clear();
         let mut scope = Self::default();
+        let mut readable = Ok(());
         for field in Fields::new(bytes) {
             match field? {
-                (1, Raw::Bytes(head)) => scope.scope = head,
-                (3, Raw::Bytes(url)) => scope.schema_url = text(url)?,
+                (2, Raw::Bytes(item)) => items.push(item),
+                (1, Raw::Bytes(head)) => {
+                    scope.scope = head;
+                    scope.bytes += head.len() as u64;
+                    scope.parts += 1;
+                }
+                (3, Raw::Bytes(url)) => {
+                    scope.bytes += url.len() as u64;
+                    readable = readable.and(text(url).map(|url| scope.schema_url = url));
+                }
                 (UNREADABLE, _) => scope.unreadable = true,
                 _ => {}
             }
         }
+        readable?;
         for field in Fields::new(scope.scope) {
             match field? {
                 (1, Raw::Bytes(name)) => scope.name = text(name)?,
@@ -220,6 +235,9 @@ impl<'a> Attribute<'a> {
     /// Reads a `KeyValue`.
     #[inline]
     pub fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        if let Some((key, value)) = short_pair(bytes) {
+            return Ok(Self { key: text(key)?, value: Value::read(value)?, raw: value });
+        }
         let mut attribute = Self::default();
         for field in Fields::new(bytes) {
             match field? {
@@ -271,6 +289,14 @@ impl<'a> Value<'a> {
     /// Reads an `AnyValue`; of several values set, the last holds.
     #[inline]
     pub fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        if let Some(short) = short_text(bytes) {
+            return text(short).map(Value::Text);
+        }
+        if let [0x18, number @ ..] = bytes
+            && let Ok((number, [])) = varint(number)
+        {
+            return Ok(Value::Int(number as i64));
+        }
         let mut value = Value::Empty;
         for field in Fields::new(bytes) {
             value = match field? {

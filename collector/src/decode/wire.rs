@@ -114,6 +114,23 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
+/// The values of fields 1 and 2 of a message that has these two and nothing else, each of less than 128 bytes: how an attribute
+/// is written nearly always. None if it is another message, or the same one written otherwise.
+#[inline(always)]
+pub fn short_pair(message: &[u8]) -> Option<(&[u8], &[u8])> {
+    let [0x0a, length @ ..0x80, rest @ ..] = message else { return None };
+    let (first, rest) = rest.split_at_checked(usize::from(*length))?;
+    let [0x12, length @ ..0x80, second @ ..] = rest else { return None };
+    (second.len() == usize::from(*length)).then_some((first, second))
+}
+
+/// The value of field 1 of a message that has only this one, of less than 128 bytes; else none.
+#[inline(always)]
+pub fn short_text(message: &[u8]) -> Option<&[u8]> {
+    let [0x0a, length @ ..0x80, text @ ..] = message else { return None };
+    (text.len() == usize::from(*length)).then_some(text)
+}
+
 /// Reads one varint and returns what follows it.
 #[inline(always)]
 pub fn varint(bytes: &[u8]) -> Result<(u64, &[u8]), Malformed> {

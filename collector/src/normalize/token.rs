@@ -9,7 +9,7 @@ use super::{Normalizer, Place};
 use crate::batch::rows::{Rows, columns};
 use crate::batch::tables::Tables;
 use crate::decode::view::{Attribute, Span, Value};
-use crate::decode::wire::{Fields, Malformed, Raw};
+use crate::decode::wire::{Fields, Malformed, Raw, short_pair, short_text};
 
 columns! {
     /// Columns of `tokens` beyond the dimensions.
@@ -24,9 +24,9 @@ struct Token<'a> {
     count: i64,
     batch: Option<i64>,
     device_us: Option<i64>,
-    stall: Option<&'a str>,
-    model: Option<&'a str>,
-    tenant: Option<&'a str>,
+    stall: Option<&'a [u8]>,
+    model: Option<&'a [u8]>,
+    tenant: Option<&'a [u8]>,
     /// Whether there are attributes without a column.
     more: bool,
 }
@@ -40,41 +40,42 @@ impl Default for Token<'_> {
 }
 
 impl<'a> Token<'a> {
-    fn read(attributes: &[Attribute<'a>]) -> Self {
+    fn read(attributes: &[Attribute<'a>]) -> Result<Self, Malformed> {
         let mut token = Self::default();
-        attributes.iter().for_each(|attribute| token.take(attribute.key.as_bytes(), attribute.value));
-        token
+        attributes.iter().try_for_each(|attribute| token.take(attribute.key.as_bytes(), attribute.raw))?;
+        Ok(token)
     }
 
-    /// Takes an attribute. Which of [`names::TOKEN`] it is, is told by a few words, since comparing with each name in turn
-    /// costs as much as all the rest.
+    /// Takes an attribute: its key and its `AnyValue`. Which of [`names::TOKEN`] it is, is told by a few words, since comparing
+    /// with each name in turn costs as much as all the rest.
     #[inline]
-    fn take(&mut self, key: &[u8], value: Value<'a>) {
+    fn take(&mut self, key: &[u8], value: &'a [u8]) -> Result<(), Malformed> {
         let Some((head, tail)) = key.split_first_chunk::<16>() else {
             self.more = true;
-            return;
+            return Ok(());
         };
         match tail {
-            b"index" if head == b"tokenwatt.token." => self.index = self.counted(value, INDEX_MAX),
-            b"batch" if head == b"tokenwatt.token." => self.batch = self.counted(value, COUNT_MAX),
-            b"device_us" if head == b"tokenwatt.token." => self.device_us = self.counted(value, DEVICE_US_MAX),
-            b"stall" if head == b"tokenwatt.token." => self.stall = value.text(),
-            b"odel" if head == b"gen_ai.request.m" => self.model = value.text(),
-            b"" if head == b"tokenwatt.tenant" => self.tenant = value.text(),
+            b"index" if head == b"tokenwatt.token." => self.index = self.counted(value, INDEX_MAX)?,
+            b"batch" if head == b"tokenwatt.token." => self.batch = self.counted(value, COUNT_MAX)?,
+            b"device_us" if head == b"tokenwatt.token." => self.device_us = self.counted(value, DEVICE_US_MAX)?,
+            b"stall" if head == b"tokenwatt.token." => self.stall = text(value)?,
+            b"odel" if head == b"gen_ai.request.m" => self.model = text(value)?,
+            b"" if head == b"tokenwatt.tenant" => self.tenant = text(value)?,
             b"choice" if head == b"tokenwatt.token." => {
-                self.choice = self.counted(value, COUNT_MAX).unwrap_or_default();
+                self.choice = self.counted(value, COUNT_MAX)?.unwrap_or_default();
             }
-            b"count" if head == b"tokenwatt.token." => self.count = self.counted(value, COUNT_MAX).unwrap_or(1),
+            b"count" if head == b"tokenwatt.token." => self.count = self.counted(value, COUNT_MAX)?.unwrap_or(1),
             _ => self.more = true,
         }
+        Ok(())
     }
 
     /// A count that can be true; another stays an attribute.
     #[inline]
-    fn counted(&mut self, value: Value<'a>, most: i64) -> Option<i64> {
-        let count = value.count(most);
+    fn counted(&mut self, value: &'a [u8], most: i64) -> Result<Option<i64>, Malformed> {
+        let count = Value::read(value)?.count(most);
         self.more |= count.is_none();
-        count
+        Ok(count)
     }
 
     #[inline]
@@ -84,8 +85,18 @@ impl<'a> Token<'a> {
         rows.int(columns.count, self.count);
         rows.int_opt(columns.batch_size, self.batch);
         rows.int_opt(columns.device_us, self.device_us);
-        rows.text_opt(columns.stall, self.stall);
-        rows.text_opt(columns.tenant, self.tenant);
+        rows.checked_opt(columns.stall, self.stall);
+        rows.checked_opt(columns.tenant, self.tenant);
+    }
+}
+
+/// The text of an `AnyValue` as [`Value::text`] gives it. Its bytes are enough: they are compared with the row before, and text
+/// that repeats need not be found to be UTF-8 again.
+#[inline]
+fn text(value: &[u8]) -> Result<Option<&[u8]>, Malformed> {
+    match short_text(value) {
+        Some(short) => Ok((!short.is_empty()).then_some(short)),
+        None => Ok(Value::read(value)?.text().map(str::as_bytes)),
     }
 }
 
@@ -140,16 +151,18 @@ impl<'a> Plain<'a> {
 
     #[inline]
     fn attribute(&mut self, bytes: &'a [u8]) -> Result<(), Malformed> {
-        let (mut key, mut value): (&[u8], _) = (&[], Value::Empty);
+        if let Some((key, value)) = short_pair(bytes) {
+            return self.token.take(key, value);
+        }
+        let (mut key, mut value): (&[u8], &[u8]) = (&[], &[]);
         for field in Fields::new(bytes) {
             match field? {
                 (1, Raw::Bytes(bytes)) => key = bytes,
-                (2, Raw::Bytes(bytes)) => value = Value::read(bytes)?,
+                (2, Raw::Bytes(bytes)) => value = bytes,
                 _ => {}
             }
         }
-        self.token.take(key, value);
-        Ok(())
+        self.token.take(key, value)
     }
 }
 
@@ -226,7 +239,7 @@ impl Normalizer {
         rows: &mut Rows,
     ) -> Result<(), Malformed> {
         let columns = &self.columns.tokens;
-        let token = Token::read(attributes);
+        let token = Token::read(attributes)?;
         self.columns_of(place, trace_id, request_span_id, time_us, &token, rows);
         if token.more {
             attributes.retain(|attribute| !is_taken(attribute) && !is_empty(attribute.value));
@@ -254,11 +267,10 @@ impl Normalizer {
         rows.id(columns.trace_id, trace_id);
         rows.id(columns.request_span_id, request_span_id);
         token.write(columns, rows);
-        let model = match token.model {
-            Some(named) => Some(named),
-            None => self.models.of(place.resource, None).name(),
-        };
-        rows.text_opt(columns.model, model);
+        match token.model {
+            Some(named) => rows.checked(columns.model, named),
+            None => rows.text_opt(columns.model, self.models.of(place.resource, None).name()),
+        }
     }
 }
 
@@ -276,7 +288,7 @@ mod tests {
         let column_names = names::TOKEN.iter().map(|name| name.name).chain([names::REQUEST_MODEL, names::TENANT]);
         for name in column_names {
             let mut token = Token::default();
-            token.take(name.as_bytes(), Value::Int(3));
+            token.take(name.as_bytes(), &[0x18, 3]).unwrap();
             assert!(!token.more, "{name}");
             let ints = [token.index, token.batch, token.device_us, Some(token.choice).filter(|choice| *choice > 0)];
             let set = ints.iter().flatten().count() + usize::from(token.count == 3);
@@ -284,7 +296,7 @@ mod tests {
             assert_eq!(set, usize::from(!text), "{name}");
             for resembling in [name.replace("token", "taken"), format!("{name}x"), name[1..].to_owned()] {
                 let mut token = Token::default();
-                token.take(resembling.as_bytes(), Value::Text("x"));
+                token.take(resembling.as_bytes(), b"\x0a\x01x").unwrap();
                 assert!(token.more || resembling == name, "{resembling}");
             }
         }

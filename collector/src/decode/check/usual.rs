@@ -1,8 +1,13 @@
 //! Spans of the usual form, checked and read in one pass: nearly all that come in. Anything that is not as every SDK writes it
 //! is left to the general way along the schema, which decides what it is.
 
+use telemetry::names;
+
 use crate::decode::view::Item;
-use crate::decode::wire::{Fields, Raw};
+use crate::decode::wire::{Fields, Raw, short_pair, short_text};
+
+/// The name that nearly all spans have.
+const TOKEN: &[u8] = names::SPAN_TOKEN.as_bytes();
 
 /// What an item holds of a span of the usual form; None if it is another, sound or not.
 pub(super) fn span(bytes: &[u8]) -> Option<Item<'_>> {
@@ -13,6 +18,7 @@ pub(super) fn span(bytes: &[u8]) -> Option<Item<'_>> {
             (1, Raw::Bytes(id)) if id.len() == 16 => item.trace_id = id,
             (2, Raw::Bytes(id)) if id.len() == 8 => item.span_id = id,
             (4, Raw::Bytes(id)) if id.len() == 8 => item.parent_span_id = id,
+            (5, Raw::Bytes(TOKEN)) => item.name = names::SPAN_TOKEN,
             (5, Raw::Bytes(name)) => item.name = std::str::from_utf8(name).ok()?,
             (6 | 10 | 12 | 14, Raw::Varint(_)) | (16, Raw::Fixed32(_)) => {}
             (7, Raw::Fixed64(time)) => item.time = time,
@@ -26,11 +32,11 @@ pub(super) fn span(bytes: &[u8]) -> Option<Item<'_>> {
 /// A key, then a value.
 #[inline]
 fn attribute(bytes: &[u8]) -> Option<()> {
-    let mut fields = Fields::new(bytes);
-    let Ok(Some((1, Raw::Bytes(key)))) = fields.read() else { return None };
-    let Ok(Some((2, Raw::Bytes(value)))) = fields.read() else { return None };
-    let Ok(None) = fields.read() else { return None };
+    let (key, value) = short_pair(bytes).or_else(|| pair(bytes))?;
     text(key)?;
+    if let Some(value) = short_text(value) {
+        return text(value);
+    }
     let mut fields = Fields::new(value);
     match fields.read() {
         Ok(Some((1, Raw::Bytes(value)))) => text(value)?,
@@ -38,6 +44,14 @@ fn attribute(bytes: &[u8]) -> Option<()> {
         _ => return None,
     }
     matches!(fields.read(), Ok(None)).then_some(())
+}
+
+/// The same of any length.
+fn pair(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut fields = Fields::new(bytes);
+    let Ok(Some((1, Raw::Bytes(key)))) = fields.read() else { return None };
+    let Ok(Some((2, Raw::Bytes(value)))) = fields.read() else { return None };
+    matches!(fields.read(), Ok(None)).then_some((key, value))
 }
 
 /// Most text is ASCII, which is seen faster.
