@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::{StreamExt, TryStreamExt, stream};
 use lake::Lake;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
@@ -31,6 +32,9 @@ const BODY_SPANS: usize = 256;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Time for leases to be taken and connections to be made before the load begins.
 const SETTLE: Duration = Duration::from_secs(6);
+
+/// Collectors that are started at the same time.
+const STARTS_AT_ONCE: usize = 4;
 
 /// Flags of `tokenwatt bench freshness`.
 #[derive(Clone, Debug, clap::Args)]
@@ -98,10 +102,11 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         Some(data) => Store::Place(data.clone()),
         None => Store::Memory(Arc::new(ThrottledStore::new(InMemory::new(), throttle(&args)))),
     };
-    // The first makes the tables; the others, each of which opens all of them, do not wait for each other.
+    // The first makes the tables; each of the others opens all of them.
     let mut nodes = vec![start(&args, &store, place.path(), 0).await?];
     let others = (1..args.collectors).map(|number| start(&args, &store, place.path(), number));
-    nodes.extend(futures::future::try_join_all(others).await?);
+    let others: Vec<Node> = stream::iter(others).buffered(STARTS_AT_ONCE).try_collect().await?;
+    nodes.extend(others);
     tokio::time::sleep(SETTLE).await;
     let reader = Reader::start(store.open(&Deps::system()).await?);
     let begun = Instant::now();
