@@ -153,10 +153,13 @@ async fn start(args: &Args, store: &Store, place: &Path, number: u32) -> Result<
     let id = state.join("journal").join("id");
     let journal = std::fs::read_to_string(&id);
     let journal = journal.map_err(|e| Error::internal(format!("read {}", id.display())).with_source(e))?;
-    // Beside its id stands where it lies, by which a copy is known.
-    let journal = journal.split_whitespace().next().unwrap_or_default().to_owned();
     deps.tasks.spawn("collector", built.run());
-    Ok(Node { deps, endpoint, journal, number: u64::from(number) })
+    Ok(Node { deps, endpoint, journal: id_of(&journal).to_owned(), number: u64::from(number) })
+}
+
+/// A journal's id, from the file that holds it: beside it stands where the journal lies, by which a copy is known.
+fn id_of(file: &str) -> &str {
+    file.split_whitespace().next().unwrap_or_default()
 }
 
 /// Sends bodies evenly until time is up, each again until it is acknowledged.
@@ -228,7 +231,17 @@ fn sum(text: &str, name: &str) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::sum;
+    use super::{id_of, sum};
+
+    /// Names of files begin with the id alone: with more, nothing that a collector wrote would ever be seen.
+    #[test]
+    fn an_id_ends_where_the_place_of_its_journal_begins() {
+        assert_eq!(
+            id_of("9aff7069376d44858c847a991777aa37 98e584-18ecb060246fa416\n"),
+            "9aff7069376d44858c847a991777aa37"
+        );
+        assert_eq!(id_of("9aff7069376d44858c847a991777aa37\n"), "9aff7069376d44858c847a991777aa37");
+    }
 
     #[test]
     fn only_series_of_that_name_are_added_up() {
