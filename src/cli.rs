@@ -62,6 +62,9 @@ pub(crate) struct SqlPorts {
     /// Flight SQL [default: 127.0.0.1:8815; port 0 takes any free one]
     #[arg(long, value_name = "ADDR")]
     pub(crate) flight: Option<SocketAddr>,
+    /// SQL for PostgreSQL clients [default: 127.0.0.1:5433, or a free port when --http has port 0]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) postgres: Option<SocketAddr>,
 }
 
 #[derive(Subcommand)]

@@ -11,6 +11,9 @@ use service::secret::Secret;
 use crate::cli::{Common, OtlpPorts, SqlPorts};
 use crate::failure::Failure;
 
+/// Port of PostgreSQL's protocol, one beside PostgreSQL's own, which may well be in use.
+const POSTGRES_PORT: u16 = 5433;
+
 /// All settings; the layout of `tokenwatt.toml`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -103,6 +106,7 @@ impl Settings for Config {
         self.reachable("collector.http_addr", self.collector.http_addr.ip(), Some(Role::Writer), faults);
         self.reachable("ui.http_addr", self.ui.http_addr.ip(), Some(Role::Reader), faults);
         self.reachable("query.flight_addr", self.query.flight_addr.ip(), Some(Role::Reader), faults);
+        self.reachable("query.postgres_addr", self.postgres_addr().ip(), Some(Role::Reader), faults);
         self.reachable("node.http_addr", self.node.http_addr.ip(), None, faults);
         self.maintenance.validate(faults);
         self.collector.validate(faults);
@@ -116,6 +120,12 @@ impl Config {
     /// The collector's settings with the directory of its journal.
     pub(crate) fn collector(&self) -> collector::Config {
         collector::Config { state: self.state.clone(), ..self.collector.clone() }
+    }
+
+    /// Where PostgreSQL's protocol is spoken: where it was set, or on a free port where the dashboard has one.
+    pub(crate) fn postgres_addr(&self) -> SocketAddr {
+        let port = if self.ui.http_addr.port() == 0 { 0 } else { POSTGRES_PORT };
+        self.query.postgres_addr.unwrap_or(SocketAddr::from(([127, 0, 0, 1], port)))
     }
 
     /// Whoever reaches an open port may do everything there, so that must be somebody's decision. `role` is what callers of
@@ -191,7 +201,8 @@ pub(crate) fn otlp_flags(ports: &OtlpPorts) -> Vec<(&'static str, String)> {
 
 /// Flags of the ports where SQL is answered as settings.
 pub(crate) fn sql_flags(ports: &SqlPorts) -> Vec<(&'static str, String)> {
-    let pairs = [("ui.http_addr", ports.http), ("query.flight_addr", ports.flight)];
+    let pairs =
+        [("ui.http_addr", ports.http), ("query.flight_addr", ports.flight), ("query.postgres_addr", ports.postgres)];
     pairs.into_iter().filter_map(|(key, addr)| Some((key, addr?.to_string()))).collect()
 }
 

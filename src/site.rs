@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use lake::Lake;
-use query::Query;
+use query::{Postgres, Query};
 use service::principal::Role;
 use service::shutdown::Stage;
 use service::{Deps, Error, Result};
@@ -22,6 +22,7 @@ pub(crate) struct Site {
     collector: collector::Built,
     page: Page,
     flight: Page,
+    postgres: Postgres,
 }
 
 /// One HTTP port with its routes.
@@ -44,11 +45,12 @@ impl Site {
         }
         let collector = collector::build(config.collector(), lake.clone(), deps.clone()).await?;
         let query = query::build(config.query.clone(), lake, deps.clone()).await?;
+        let postgres = query.postgres(config.postgres_addr()).await?;
         let options = ui_options(&config.ui, deps, Some((collector.grpc_addr(), collector.http_addr())));
         let router = guarded(pages(&query, options).merge(query.router()), deps).merge(deps.health.router());
         let page = Page { name: "dashboard", listener, addr, router };
         let flight = flight(&query, config).await?;
-        Ok(Self { collector, page, flight })
+        Ok(Self { collector, page, flight, postgres })
     }
 
     /// Names and addresses, as they are printed.
@@ -57,6 +59,7 @@ impl Site {
         let page = format!("{}://{}", deps.tls.scheme(), self.page.addr);
         lines.push(("sql".to_owned(), format!("{page}/api/v1/sql")));
         lines.extend(self.flight.addresses(deps));
+        lines.push(postgres_address(&self.postgres));
         lines.push(("metrics".to_owned(), format!("{page}/metrics")));
         lines.extend(collector_addresses(&self.collector, deps));
         lines
@@ -72,6 +75,7 @@ impl Site {
         deps.tasks.spawn("collector", self.collector.run());
         self.page.spawn(deps);
         self.flight.spawn(deps);
+        self.postgres.spawn();
     }
 }
 
@@ -111,6 +115,11 @@ pub(crate) async fn open(config: &Config, deps: &Deps) -> Result<Lake> {
     let lake = Lake::open(&config.data, deps).await?;
     lake::reference::publish(&lake).await?;
     Ok(lake)
+}
+
+/// Name and address of PostgreSQL's protocol, as its clients are given it.
+pub(crate) fn postgres_address(postgres: &Postgres) -> (String, String) {
+    ("postgresql".to_owned(), format!("postgresql://{}/tokenwatt", postgres.addr()))
 }
 
 /// Names and addresses of a collector.

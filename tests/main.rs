@@ -11,6 +11,7 @@ mod dialects;
 mod flight;
 mod readers;
 mod receivers;
+mod postgres;
 mod s3;
 mod hostile;
 mod tls;

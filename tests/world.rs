@@ -109,7 +109,7 @@ impl Server {
         for line in self.lines() {
             let mut words = line.split_whitespace();
             if let (Some(name), Some(address)) = (words.next(), words.next())
-                && (address.starts_with("http://") || address.starts_with("https://"))
+                && ["http://", "https://", "postgresql://"].iter().any(|scheme| address.starts_with(scheme))
             {
                 self.addresses.insert(name.to_owned(), address.trim_end_matches('/').to_owned());
             }

@@ -21,6 +21,7 @@ pub fn metrics_markdown() -> String {
         name: "…".to_owned(),
         role: Role::Writer,
         token_sha256: None,
+        scram: None,
         certificate: None,
         tenants: Vec::new(),
         regions: vec!["*".to_owned()],

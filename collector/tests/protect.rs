@@ -153,6 +153,7 @@ fn principal(name: &str, role: Role, tenants: &[&str]) -> (Principal, Credential
         name: name.to_owned(),
         role,
         token_sha256: Some(hash),
+        scram: None,
         certificate: None,
         tenants: tenants.iter().map(|tenant| (*tenant).to_owned()).collect(),
         regions: vec!["*".to_owned()],

@@ -38,6 +38,10 @@ pub struct Config {
     pub concurrency: usize,
     /// Queries that wait for a place; more are refused at once. Default 64.
     pub waiting: usize,
+    /// Where PostgreSQL's protocol is spoken. Default 127.0.0.1:5433, or a free port where `ui.http_addr` has port 0.
+    pub postgres_addr: Option<SocketAddr>,
+    /// Clients of PostgreSQL that are connected at once; more are refused at their login. Default 100.
+    pub connections_max: usize,
     /// Seconds between one computation of the fleet series on `/metrics` and the end of the minute it covers. Default 10.
     pub settle_seconds: u64,
 }
@@ -59,6 +63,8 @@ impl Default for Config {
             partitions: 2,
             concurrency: 8,
             waiting: 64,
+            postgres_addr: None,
+            connections_max: 100,
             settle_seconds: 10,
         }
     }
@@ -104,6 +110,7 @@ impl Config {
             faults,
         );
         within("query.column_bytes_max", self.column_bytes_max, 1..=MEMORY_BYTES_MAX, faults);
+        within("query.connections_max", self.connections_max, 1..=CONCURRENCY_MAX, faults);
         within("query.waiting", self.waiting, 0..=CONCURRENCY_MAX, faults);
     }
 

@@ -4,6 +4,7 @@
 //! with all their digits, maps objects. What JSON cannot say at all (NaN, infinities) is null.
 
 mod file;
+pub(crate) mod postgres;
 
 use arrow::{
     array::{Array, AsArray, RecordBatch},

@@ -68,6 +68,7 @@ pub(crate) struct Engine {
 #[allow(dead_code, reason = "for fronts with prepared statements")]
 pub(crate) struct Described {
     pub(crate) schema: SchemaRef,
+    #[allow(dead_code, reason = "for fronts whose protocol has a place for units and comments")]
     pub(crate) columns: Vec<AnswerColumn>,
     /// Name without `$` and type, where the statement tells it, of every parameter; numbered ones first, in order.
     pub(crate) parameters: Vec<(String, Option<DataType>)>,

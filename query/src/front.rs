@@ -2,5 +2,5 @@
 
 pub(crate) mod flight;
 pub(crate) mod http;
-#[allow(dead_code, reason = "for fronts with connections that hold settings")]
+pub(crate) mod postgres;
 pub(crate) mod session;

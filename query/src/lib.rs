@@ -1,7 +1,7 @@
 //! Answers SQL over the lake.
 //!
 //! ```text
-//! front (HTTP, Flight SQL) ─► execute (a place, a deadline) ─► plan (parse, pin, verify) ─► scan (prune, read) ─► encode
+//! front (HTTP, PostgreSQL wire, Flight SQL) ─► execute (a place, a deadline) ─► plan (parse, pin, verify) ─► scan (prune, read) ─► encode
 //! ```
 //!
 //! Invariants:
@@ -27,7 +27,7 @@ mod session;
 mod system;
 mod views;
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use axum::Router;
 use lake::Lake;
@@ -35,6 +35,7 @@ use service::{Deps, Error, Result};
 use telemetry::contract::{Answering, QueryApi, SqlRequest};
 
 pub use config::Config;
+pub use front::postgres::Postgres;
 
 use execute::Engine;
 use fleet::Fleet;
@@ -67,6 +68,14 @@ impl Query {
     /// The gRPC routes of Flight SQL, which find out themselves who asks.
     pub fn flight_router(&self) -> Router {
         front::flight::router(Arc::clone(&self.engine))
+    }
+
+    /// Binds the port on which PostgreSQL's protocol is spoken; nothing is served yet.
+    ///
+    /// # Errors
+    /// `Conflict` when the port is in use, `Denied` when it needs rights, `Invalid` when the machine has no such address.
+    pub async fn postgres(&self, addr: SocketAddr) -> Result<Postgres> {
+        Postgres::bind(Arc::clone(&self.engine), addr).await
     }
 }
 

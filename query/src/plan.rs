@@ -27,6 +27,7 @@ pub(crate) use watch::Watched;
 
 use arrow::array::timezone::Tz;
 use datafusion::{
+    catalog::CatalogProviderList,
     common::{Result, plan_err},
     execution::context::SQLOptions,
     execution::{FunctionRegistry, SessionState},
@@ -48,6 +49,7 @@ use crate::{
     reader::Reader,
     scan::LakeTable,
     session::Shared,
+    system::pg_catalog::Shelf,
     views::View,
 };
 
@@ -131,6 +133,16 @@ impl Scope {
     /// What `now()` is, microseconds since 1970-01-01 UTC.
     pub(crate) fn now_us(&self) -> i64 {
         self.now_us
+    }
+
+    /// The tables and functions of `pg_catalog`.
+    pub(crate) fn shelf(&self) -> Arc<Shelf> {
+        Arc::clone(self.shared.shelf())
+    }
+
+    /// All there is, whatever the reader may see of it.
+    pub(crate) fn everything(self: &Arc<Self>) -> Arc<dyn CatalogProviderList> {
+        catalog::Catalogs::all(self)
     }
 
     /// The queries that run now and that the reader may see.

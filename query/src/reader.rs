@@ -137,6 +137,7 @@ mod tests {
             name: "grafana".to_owned(),
             role: Role::Reader,
             token_sha256: None,
+            scram: None,
             certificate: None,
             tenants: list(tenants),
             regions: list(regions),

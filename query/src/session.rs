@@ -21,12 +21,14 @@ use datafusion::{
     optimizer::{Optimizer, OptimizerRule},
     prelude::SessionConfig,
 };
+use datafusion_pg_catalog::pg_catalog::oid_type_planner::PgOidTypePlanner;
 use lake::Lake;
 
 use crate::{
     config::Config,
     functions,
     plan::{BoundFunctions, BoundedPlanner, Watched},
+    system::pg_catalog::Shelf,
 };
 
 /// Catalog of every session.
@@ -45,6 +47,7 @@ pub(crate) struct Shared {
     template: SessionState,
     runtime: Arc<RuntimeEnv>,
     store: ObjectStoreUrl,
+    shelf: Arc<Shelf>,
 }
 
 impl Shared {
@@ -59,9 +62,11 @@ impl Shared {
             .with_default_features()
             .with_query_planner(Arc::new(BoundedPlanner { column_bytes_max: config.column_bytes_max }))
             .with_optimizer_rules(rules(config))
+            .with_type_planner(Arc::new(PgOidTypePlanner))
             .build();
-        let template = with_functions(template)?;
-        Ok(Shared { template, runtime, store })
+        let shelf = Arc::new(Shelf::new()?);
+        let template = with_functions(template, &shelf)?;
+        Ok(Shared { template, runtime, store, shelf })
     }
 
     /// The memory that all queries have together.
@@ -80,6 +85,11 @@ impl Shared {
         &self.store
     }
 
+    /// The tables and functions of `pg_catalog`.
+    pub(crate) fn shelf(&self) -> &Arc<Shelf> {
+        &self.shelf
+    }
+
     /// A session of its own for one query, in which `now()` is `now_us` (microseconds since 1970-01-01 UTC).
     pub(crate) fn session(&self, catalogs: Arc<dyn CatalogProviderList>, now_us: i64) -> SessionState {
         let mut state = SessionStateBuilder::new_from_existing(self.template.clone())
@@ -92,9 +102,9 @@ impl Shared {
     }
 }
 
-fn with_functions(mut state: SessionState) -> Result<SessionState> {
+fn with_functions(mut state: SessionState, shelf: &Shelf) -> Result<SessionState> {
     use datafusion::execution::FunctionRegistry;
-    for function in functions::scalar() {
+    for function in functions::scalar().into_iter().chain(shelf.functions()) {
         state.register_udf(function)?;
     }
     for function in functions::aggregate() {

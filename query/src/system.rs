@@ -1,6 +1,7 @@
 //! What Tokenwatt knows of itself, as tables: `system.freshness` and `system.files` of the lake as it is now,
 //! `system.queries` of what runs, `system.audit` of what ran, and views of what the collectors say.
 
+pub(crate) mod pg_catalog;
 pub(crate) mod views;
 
 use std::sync::Arc;

@@ -9,6 +9,8 @@
 //! ([`new_token`]), so there is nothing to guess that a slow password hash would protect.
 
 mod guard;
+mod login;
+pub mod scram;
 mod settings;
 mod token;
 
@@ -21,6 +23,7 @@ use crate::error::{Error, Kind, Result};
 use crate::tls::Peer;
 
 pub use guard::{require, require_everything};
+pub use login::Login;
 pub use settings::{Principal, Role, validate};
 pub use token::{Token, new_token};
 

@@ -2,8 +2,21 @@
 
 use std::fmt;
 
+use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize, Serializer};
 use subtle::ConstantTimeEq;
+
+use crate::error::{Error, Result};
+
+/// Bytes that nobody can guess.
+///
+/// # Errors
+/// `Internal` if the system has no random numbers.
+pub fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| Error::internal("ask the system for random numbers"))?;
+    Ok(bytes)
+}
 
 /// A text that no log, no settings listing and no debug print shows.
 #[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]

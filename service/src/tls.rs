@@ -94,6 +94,12 @@ impl Acceptor {
         Ok(Self { secure: Some(Arc::new(Secure { files: config.clone(), current })) })
     }
 
+    /// Whether connections are under TLS.
+    #[must_use]
+    pub fn is_secure(&self) -> bool {
+        self.secure.is_some()
+    }
+
     /// `https` or `http`.
     #[must_use]
     pub fn scheme(&self) -> &'static str {

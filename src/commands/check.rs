@@ -135,12 +135,13 @@ fn clock(deps: &Deps) -> Finding {
     Finding::bad("clock", error)
 }
 
-fn addresses(config: &Config) -> [(&'static str, SocketAddr); 3] {
+fn addresses(config: &Config) -> [(&'static str, SocketAddr); 5] {
     [
         ("collector.grpc_addr", config.collector.grpc_addr),
         ("collector.http_addr", config.collector.http_addr),
         ("ui.http_addr", config.ui.http_addr),
         ("query.flight_addr", config.query.flight_addr),
+        ("query.postgres_addr", config.postgres_addr()),
     ]
 }
 

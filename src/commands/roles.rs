@@ -68,18 +68,21 @@ pub(crate) async fn query(common: &Common, ports: &SqlPorts) -> Result<(), Failu
     let config = settings::load(common, settings::sql_flags(ports))?.config;
     let mut process = Process::start(&config)?;
     let deps = process.deps().clone();
-    let (page, flight) = process
+    let (page, flight, postgres) = process
         .build(async {
             let lake = Lake::open_read_only(&config.data, &deps).await?;
             let query = query::build(config.query.clone(), lake, deps.clone()).await?;
             let router = site::guarded(query.router(), &deps).merge(deps.health.router());
             let page = Page::bind("query", config.ui.http_addr, router).await?;
-            Ok((page, site::flight(&query, &config).await?))
+            let flight = site::flight(&query, &config).await?;
+            Ok((page, flight, query.postgres(config.postgres_addr()).await?))
         })
         .await?;
-    let addresses = [page.addresses(&deps), flight.addresses(&deps)].concat();
+    let mut addresses = [page.addresses(&deps), flight.addresses(&deps)].concat();
+    addresses.push(site::postgres_address(&postgres));
     page.spawn(&deps);
     flight.spawn(&deps);
+    postgres.spawn();
     serve(process, &addresses).await
 }
 

@@ -37,6 +37,7 @@ const TEST: &[Package] = &[
     Package { name: "chromium-driver", shows: "chromedriver", reason: "drives chromium" },
     Package { name: "prometheus", shows: "promtool", reason: "scrapes /metrics, checks and evaluates the alert rules" },
     Package { name: "prometheus-alertmanager", shows: "prometheus-alertmanager", reason: "receives the alerts" },
+    Package { name: "postgresql-client", shows: "psql", reason: "asks over the PostgreSQL wire protocol" },
 ];
 
 /// What `demo` needs: a fast linker, and a compiler for the web bundle.
@@ -230,7 +231,10 @@ fn python() -> Result<PathBuf> {
     let python = dir.join("bin/python");
     let complete = dir.join("complete");
     if !complete.is_file() {
-        println!("creating {}: the public clients (openai, opentelemetry, deltalake, duckdb, polars)", dir.display());
+        println!(
+            "creating {}: the public clients (openai, opentelemetry, deltalake, duckdb, polars, psycopg, …)",
+            dir.display()
+        );
         std::fs::create_dir_all(&home).with_context(|| format!("create {}", home.display()))?;
         cargo::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&dir))?;
         let mut pip = Command::new(&python);

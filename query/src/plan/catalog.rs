@@ -17,7 +17,11 @@ use super::{
 };
 use crate::{
     session::{CATALOG, SCHEMA},
-    system, views,
+    system::{
+        self,
+        pg_catalog::{PG_CATALOG, PgCatalog},
+    },
+    views,
 };
 
 /// Schema of the tables about Tokenwatt itself.
@@ -88,6 +92,8 @@ impl CatalogProvider for Catalog {
             SCHEMA => Some(Arc::new(Public(self.0.clone()))),
             SYSTEM => Some(Arc::new(System(self.0.clone()))),
             INFORMATION => Some(Arc::new(Described::new(Arc::new(Catalogs(self.0.clone()))))),
+            // Not among the names: who lists what there is does not look for it.
+            PG_CATALOG => Some(Arc::new(PgCatalog(Arc::clone(&self.0.scope)))),
             _ => None,
         }
     }

@@ -30,6 +30,7 @@ fn principal(name: &str, tenants: &[&str], regions: &[&str], infrastructure: Opt
         name: name.to_owned(),
         role: Role::Reader,
         token_sha256: None,
+        scram: None,
         certificate: None,
         tenants: list(tenants),
         regions: list(regions),

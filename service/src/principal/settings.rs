@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::scram::Verifier;
 use super::token::parse_hash;
 use crate::config::bytes;
 
@@ -21,6 +22,9 @@ pub struct Principal {
     /// SHA-256 of its token, 64 hex digits, as `tokenwatt token` prints it.
     #[serde(default)]
     pub token_sha256: Option<String>,
+    /// What a PostgreSQL client's proof of the token is checked against, `SCRAM-SHA-256$…`, as `tokenwatt token` prints it.
+    #[serde(default)]
+    pub scram: Option<String>,
     /// DNS name or URI among the subject alternative names of its client certificate; needs `tls.client_ca`.
     #[serde(default)]
     pub certificate: Option<String>,
@@ -123,6 +127,11 @@ impl Principal {
             faults.push(format!(
                 "`token_sha256` of principal `{name}` is no SHA-256 in hex; give the hash that `tokenwatt token` printed, \
                  not the token"
+            ));
+        }
+        if self.scram.as_deref().is_some_and(|verifier| Verifier::parse(verifier).is_none()) {
+            faults.push(format!(
+                "`scram` of principal `{name}` is no verifier; give the line that `tokenwatt token` printed, `SCRAM-SHA-256$…`"
             ));
         }
         if self.certificate.as_deref() == Some("") {

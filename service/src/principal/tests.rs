@@ -13,6 +13,7 @@ fn principal(name: &str, role: Role, hash: Option<String>) -> Principal {
         name: name.to_owned(),
         role,
         token_sha256: hash,
+        scram: None,
         certificate: None,
         tenants: vec!["*".to_owned()],
         regions: vec!["*".to_owned()],
@@ -166,4 +167,27 @@ async fn guarded_routes() {
     assert_eq!(guarded.oneshot(request.body(Body::empty()).unwrap()).await.unwrap().status(), 200);
     let open = require(router(), &Principals::default(), Role::Reader);
     assert_eq!(open.oneshot(Request::get("/").body(Body::empty()).unwrap()).await.unwrap().status(), 200);
+}
+
+/// A name is claimed, then proven: by the token, by a proof of it, or by a certificate. Nobody's name looks like anybody's.
+#[test]
+fn names_are_proven() {
+    let (token, hash) = new_token().unwrap();
+    let verifier = scram::Verifier::new(token.expose()).unwrap().to_string();
+    let grafana = Principal { scram: Some(verifier), ..principal("grafana", Role::Reader, Some(hash)) };
+    let mesh = Principal { certificate: Some("psql.fleet".to_owned()), ..principal("mesh", Role::Reader, None) };
+    let principals = Principals::new(&[grafana.clone(), mesh]);
+    let shown = |name: &str, token: &str| principals.login(name).shown(token).map(|found| found.name.clone());
+    assert_eq!(shown("grafana", token.expose()), Some("grafana".to_owned()));
+    assert_eq!(shown("grafana", "tw_wrong"), None);
+    assert_eq!(shown("mesh", token.expose()), None);
+    assert_eq!(shown("nobody", token.expose()), None);
+    let peer = Peer::named(["psql.fleet"].into_iter());
+    assert!(principals.login("mesh").certified(&peer).is_some());
+    assert!(principals.login("grafana").certified(&peer).is_none());
+    assert!(principals.login("grafana").is_provable() && !principals.login("mesh").is_provable());
+    assert!(!principals.login("nobody").is_provable(), "as long as one of us cannot");
+    assert!(Principals::new(&[grafana]).login("nobody").is_provable());
+    let (_, first) = principals.login("nobody").prove(b"n,,n=,r=abc").unwrap();
+    assert!(first.ends_with(",i=4096"), "{first}");
 }

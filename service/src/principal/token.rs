@@ -4,10 +4,9 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest::{SHA256, digest};
-use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::error::{Error, Result};
-use crate::secret::Secret;
+use crate::secret::{Secret, random};
 
 /// Bytes of a SHA-256.
 pub(super) const HASH_BYTES: usize = 32;
@@ -25,9 +24,7 @@ pub struct Token(Secret);
 /// # Errors
 /// `Internal` if the system has no random numbers.
 pub fn new_token() -> Result<(Secret, String)> {
-    let mut random = [0; RANDOM_BYTES];
-    SystemRandom::new().fill(&mut random).map_err(|_| Error::internal("ask the system for random numbers"))?;
-    let token = Token(Secret::new(format!("{PREFIX}{}", hex::encode(random))));
+    let token = Token(Secret::new(format!("{PREFIX}{}", hex::encode(random::<RANDOM_BYTES>()?))));
     let hash = hex::encode(token.hash());
     Ok((token.0, hash))
 }
@@ -66,7 +63,7 @@ impl Token {
     }
 }
 
-fn hash(bytes: &[u8]) -> [u8; HASH_BYTES] {
+pub(super) fn hash(bytes: &[u8]) -> [u8; HASH_BYTES] {
     let mut hash = [0; HASH_BYTES];
     hash.copy_from_slice(digest(&SHA256, bytes).as_ref());
     hash

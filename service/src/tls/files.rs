@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// Protocols offered, the better first.
-const ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
+/// Protocols offered, the better first. PostgreSQL's clients name theirs too, and are refused where none of them is known.
+const ALPN: [&[u8]; 3] = [b"h2", b"http/1.1", b"postgresql"];
 
 /// Settings of TLS, for every port of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]

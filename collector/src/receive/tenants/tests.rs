@@ -20,6 +20,7 @@ fn principal(tenants: &[&str]) -> Principal {
         name: "acme's nodes".to_owned(),
         role: Role::Writer,
         token_sha256: None,
+        scram: None,
         certificate: Some("node.acme".to_owned()),
         tenants: tenants.iter().map(|tenant| (*tenant).to_owned()).collect(),
         regions: vec!["*".to_owned()],

@@ -1,0 +1,312 @@
+//! What clients of PostgreSQL write when they look around, in words that the engine knows.
+//!
+//! Only questions about the catalog or the connection are rewritten; everybody else's go to the engine as they are written. The
+//! library's rewriting may turn a part that it does not understand into NULL, which is harmless in a listing of columns and would be
+//! a lie in an answer.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::{
+    ast::{
+        CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, SelectItem,
+        SetExpr, Statement, Value, VisitMut, VisitorMut,
+    },
+    dialect::PostgreSqlDialect,
+    parser::Parser,
+    tokenizer::Token,
+};
+use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
+
+use super::{constants, login::SERVER_VERSION, statement::tokens};
+use crate::{
+    front::session::Settings,
+    session::{CATALOG, SCHEMA},
+};
+
+/// Longest question about the catalog, in words; psql's longest has some 500. It bounds how deep one can be, too.
+const WORDS_MAX: usize = 1_500;
+
+/// Words that only questions about the catalog or the connection hold, apart from all that begin with `pg_`.
+const TELLING: [&str; 16] = [
+    "information_schema",
+    "current_setting",
+    "current_user",
+    "current_role",
+    "session_user",
+    "current_schema",
+    "current_schemas",
+    "current_database",
+    "current_catalog",
+    "obj_description",
+    "col_description",
+    "shobj_description",
+    "quote_ident",
+    "regclass",
+    "has_table_privilege",
+    "has_schema_privilege",
+];
+
+/// Rewrites questions about the catalog.
+#[derive(Debug, Default)]
+pub(super) struct Dialect {
+    library: PostgresCompatibilityParser,
+}
+
+/// What a connection is.
+pub(super) struct Facts<'c> {
+    pub(super) user: &'c str,
+    pub(super) process: i32,
+    pub(super) settings: &'c Settings,
+}
+
+impl Dialect {
+    /// The question in the engine's words.
+    pub(super) fn adapted(&self, sql: &str, facts: &Facts<'_>) -> String {
+        self.rewritten(sql, facts).unwrap_or_else(|| sql.to_owned())
+    }
+
+    /// `None` for what is not about the catalog, or cannot be read: the engine says better why.
+    fn rewritten(&self, sql: &str, facts: &Facts<'_>) -> Option<String> {
+        let tokens = tokens(sql).ok()?;
+        let words: Vec<&Token> = tokens.iter().map(|token| &token.token).collect();
+        if words.len() > WORDS_MAX || !is_about_catalog(&words) {
+            return None;
+        }
+        // The library knows whole questions by their words, so it looks at them first.
+        let mut statements = self.library.parse(sql).ok()?;
+        let mut statement = statements.pop().filter(|_| statements.is_empty())?;
+        if !matches!(statement, Statement::Query(_) | Statement::Explain { .. }) {
+            return None;
+        }
+        let asks_path = sql.contains("current_setting('search_path')");
+        let _ = VisitMut::visit(&mut statement, &mut Known { facts, asks_path });
+        Some(statement.to_string())
+    }
+}
+
+fn is_about_catalog(words: &[&Token]) -> bool {
+    let telling = |word: &str| word.starts_with("pg_") || TELLING.contains(&word);
+    let is_call = |pair: &[&Token]| matches!(pair, [Token::Word(word), Token::LParen] if word.value.eq_ignore_ascii_case("version"));
+    let is_telling = |token: &&Token| matches!(token, Token::Word(word) if telling(&word.value.to_lowercase()));
+    words.iter().any(is_telling) || words.windows(2).any(is_call)
+}
+
+/// Puts in what is known of the connection, and of the catalog without looking.
+struct Known<'f, 'c> {
+    facts: &'f Facts<'c>,
+    /// Whether the question takes the search path apart.
+    asks_path: bool,
+}
+
+impl VisitorMut for Known<'_, '_> {
+    type Break = ();
+
+    /// A column that is put in keeps the name that PostgreSQL gives it.
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let SetExpr::Select(select) = query.body.as_mut() {
+            for item in &mut select.projection {
+                if let SelectItem::UnnamedExpr(expr) = item
+                    && let Expr::Function(function) = expr
+                    && let Some(name) = name(function).filter(|_| self.value(function).is_some())
+                {
+                    *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::new(name) };
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let known = match expr {
+            Expr::Function(function) => self.value(function).map(literal).or_else(|| nothing(function)),
+            // Grafana takes the search path apart with functions of rows that the engine does not have; the library looks for the
+            // schema without a name instead.
+            Expr::InList { list, .. } if self.asks_path && is_empty_text(list) => {
+                *list = vec![literal(text(SCHEMA))];
+                None
+            }
+            // The engine knows the backslash alone.
+            Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
+                if let Some(escape) = escape_char.take() {
+                    **pattern = escaped(pattern, &escape.to_string()).unwrap_or_else(|| (**pattern).clone());
+                }
+                None
+            }
+            // What PostgreSQL has as the number 0, the library has as a dash.
+            Expr::BinaryOp { left, right, .. } if is_procedure(left) && right.to_string() == "0" => {
+                **right = literal(text("-"));
+                None
+            }
+            _ => None,
+        };
+        if let Some(known) = known {
+            *expr = known;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Known<'_, '_> {
+    /// What the function would give on this connection, if that is known without the engine.
+    fn value(&self, function: &Function) -> Option<Value> {
+        let arguments = arguments(function);
+        Some(match (name(function)?.as_str(), arguments.as_slice()) {
+            ("current_user" | "session_user" | "current_role" | "user", []) => text(self.facts.user),
+            ("current_database" | "current_catalog", []) => text(CATALOG),
+            ("current_schema", []) => text(SCHEMA),
+            ("version", []) => {
+                let own = env!("CARGO_PKG_VERSION");
+                text(&format!("Tokenwatt {own}, compatible with PostgreSQL {SERVER_VERSION}"))
+            }
+            ("pg_backend_pid", []) => Value::Number(self.facts.process.to_string(), false),
+            ("pg_is_in_recovery", []) => Value::Boolean(false),
+            ("pg_get_userbyid", [_]) => text(CATALOG),
+            ("pg_encoding_to_char", [_]) => text("UTF8"),
+            ("current_setting", [Some(name), ..]) => match constants::of(name) {
+                Some(value) => text(value),
+                None => match self.facts.settings.show(name) {
+                    Ok(value) => text(value),
+                    Err(_) if arguments.len() > 1 => Value::Null,
+                    Err(_) => return None,
+                },
+            },
+            _ => return None,
+        })
+    }
+}
+
+/// What is taken apart that nothing of ours has: options of tables, and the keys of indexes and constraints. The engine has no
+/// function for the one and the library no arrays for the other.
+fn nothing(function: &Function) -> Option<Expr> {
+    let about = |words: &[&str]| {
+        let written = function.args.to_string();
+        words.iter().any(|word| written.contains(word))
+    };
+    let null = |kind: DataType| Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(literal(Value::Null)),
+        data_type: kind,
+        array: false,
+        format: None,
+    };
+    match name(function)?.as_str() {
+        "array_to_string" if about(&["reloptions"]) => Some(literal(text(""))),
+        "unnest" if about(&["conkey", "confkey", "indkey", "indoption", "indclass", "indcollation"]) => {
+            Some(null(DataType::SmallInt(None)))
+        }
+        "generate_subscripts" => Some(null(DataType::Int(None))),
+        _ => None,
+    }
+}
+
+/// The pattern with its escapes as the engine knows them.
+fn escaped(pattern: &Expr, escape: &str) -> Option<Expr> {
+    let sql = format!("replace({pattern}, {escape}, '\\')");
+    Parser::new(&PostgreSqlDialect {}).try_with_sql(&sql).ok()?.parse_expr().ok()
+}
+
+/// Whether it is a column that names a function of a type.
+fn is_procedure(expr: &Expr) -> bool {
+    let name = match expr {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(names) => names.last(),
+        _ => None,
+    };
+    name.is_some_and(|name| matches!(name.value.as_str(), "typreceive" | "typsend" | "typinput" | "typoutput"))
+}
+
+fn literal(value: Value) -> Expr {
+    Expr::Value(value.with_empty_span())
+}
+
+fn is_empty_text(list: &[Expr]) -> bool {
+    matches!(list, [Expr::Value(value)] if value.value == text(""))
+}
+
+fn text(value: &str) -> Value {
+    Value::SingleQuotedString(value.to_owned())
+}
+
+/// The function's name without its schema.
+fn name(function: &Function) -> Option<String> {
+    let last = function.name.0.last()?.as_ident()?;
+    Some(last.value.to_lowercase())
+}
+
+/// The arguments, those that are texts with their text.
+fn arguments(function: &Function) -> Vec<Option<String>> {
+    let FunctionArguments::List(list) = &function.args else { return Vec::new() };
+    let text = |argument: &FunctionArg| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value))) => match &value.value {
+            Value::SingleQuotedString(text) => Some(text.clone()),
+            _ => None,
+        },
+        _ => None,
+    };
+    list.args.iter().map(text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Dialect, Facts};
+    use crate::front::session::Settings;
+
+    fn adapted(sql: &str) -> String {
+        let facts = Facts { user: "o'hara", process: 7, settings: &Settings::default() };
+        Dialect::default().adapted(sql, &facts)
+    }
+
+    #[test]
+    fn questions_about_data_are_left_as_they_are() {
+        for sql in [
+            "SELECT  (SELECT max(x) FROM t WHERE t.a = u.a) FROM u  -- as written",
+            "SELECT service_version, version FROM requests VERSION AS OF 7",
+            "SELECT 'pg_class', 'current_user'",
+            "SELECT pg_ FROM",
+        ] {
+            assert_eq!(adapted(sql), sql);
+        }
+    }
+
+    #[test]
+    fn what_is_known_of_the_connection_is_put_in() {
+        assert_eq!(adapted("SELECT current_user"), "SELECT 'o''hara' AS session_user");
+        assert_eq!(adapted("select pg_catalog.current_schema()"), "SELECT 'public' AS current_schema");
+        assert!(adapted("SELECT version()").contains("compatible with PostgreSQL 16.6' AS version"));
+        assert_eq!(
+            adapted("SELECT current_setting('server_version_num')::int/100 as version"),
+            "SELECT '160006'::INT / 100 AS version"
+        );
+        assert_eq!(adapted("SELECT current_setting('no.such', true) AS x"), "SELECT NULL AS x");
+        assert!(adapted("SELECT current_setting('work_mem')").contains("current_setting('work_mem')"));
+    }
+
+    /// psql asks for options of tables, SQLAlchemy for the keys of indexes.
+    #[test]
+    fn what_nothing_of_ours_has_is_not_looked_for() {
+        let sql = "SELECT pg_catalog.array_to_string(c.reloptions || array(select 'toast.' || x from \
+                   pg_catalog.unnest(tc.reloptions) x), ', ') FROM pg_catalog.pg_class c";
+        assert_eq!(adapted(sql), "SELECT '' FROM pg_catalog.pg_class AS c");
+        let sql = "SELECT unnest(pg_index.indkey), generate_subscripts(pg_index.indkey, 1) FROM pg_index";
+        assert!(adapted(sql).starts_with("SELECT CAST(NULL AS SMALLINT), CAST(NULL AS INT) FROM"), "{}", adapted(sql));
+    }
+
+    /// SQLAlchemy escapes with a slash, ADBC compares functions with numbers.
+    #[test]
+    fn what_the_engine_spells_otherwise_is_respelled() {
+        let sql = adapted("SELECT nspname FROM pg_namespace WHERE nspname NOT LIKE 'pg/_' || '%' ESCAPE '/'");
+        assert!(sql.ends_with("NOT LIKE replace('pg/_' || '%', '/', '\\')"), "{sql}");
+        let sql = adapted("SELECT oid FROM pg_catalog.pg_type WHERE typreceive != 0 AND oid <> 0");
+        assert!(sql.ends_with("typreceive <> '-' AND oid <> 0"), "{sql}");
+    }
+
+    #[test]
+    fn grafanas_search_path_is_ours() {
+        let sql = "select quote_ident(table_name) as \"table\" from information_schema.tables where \
+                   quote_ident(table_schema) IN (SELECT CASE WHEN trim(s[i]) = '\"$user\"' THEN user ELSE trim(s[i]) END \
+                   FROM generate_series(array_lower(string_to_array(current_setting('search_path'),','),1), \
+                   array_upper(string_to_array(current_setting('search_path'),','),1)) as i, \
+                   string_to_array(current_setting('search_path'),',') s)";
+        assert!(adapted(sql).ends_with("quote_ident(table_schema) IN ('public')"), "{}", adapted(sql));
+    }
+}
