@@ -15,7 +15,7 @@ fn document(path: &str) -> String {
 
 /// Indented blocks of Python: each begins with an import.
 fn python_blocks(text: &str) -> Vec<String> {
-    let is_code = |line: &&str| line.starts_with("    ") || line.is_empty();
+    let is_code = |line: &&&str| line.starts_with("    ") || line.is_empty();
     let lines: Vec<&str> = text.lines().collect();
     let begins = |at: &usize| lines[*at].starts_with("    import ") && *at > 0 && lines[at - 1].is_empty();
     let starts = (0..lines.len()).filter(begins);
