@@ -108,7 +108,8 @@ impl Reader {
 
     /// Whether it may see, and stop, what `other` asks.
     pub(crate) fn may_watch(&self, other: &Reader) -> bool {
-        self.sees_everything() || (self.name == other.name && !other.is_internal())
+        self.sees_everything()
+            || (self.name == other.name && self.is_process() == other.is_process() && !other.is_internal())
     }
 }
 

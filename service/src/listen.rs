@@ -6,7 +6,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::ConnectInfo;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
 use axum::{Extension, Router};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -163,10 +165,13 @@ async fn connect(stream: TcpStream, bounds: Bounds, acceptor: Acceptor, router: 
         .max_concurrent_streams(STREAMS_MAX)
         .keep_alive_interval(KEEPALIVE_EVERY)
         .keep_alive_timeout(KEEPALIVE_TIMEOUT);
+    let asked = CancellationToken::new();
+    let router = router.layer(from_fn_with_state(asked.clone(), note));
     let service = TowerToHyperService::new(Extension(ConnectInfo(peer)).layer(router));
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let served = tokio::select! {
         served = connection.as_mut() => served,
+        () = silence(bounds.headers, &asked) => return tracing::debug!("a connection without a request was dropped"),
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
@@ -175,6 +180,20 @@ async fn connect(stream: TcpStream, bounds: Bounds, acceptor: Acceptor, router: 
     if let Err(error) = served {
         tracing::debug!(error, "a connection ended early");
     }
+}
+
+/// Waits until it is certain that the connection's first request did not come in time. HTTP's own clock starts when its version is
+/// known, which a peer that says nothing puts off for ever.
+async fn silence(limit: Duration, asked: &CancellationToken) {
+    tokio::select! {
+        () = asked.cancelled() => std::future::pending().await,
+        () = tokio::time::sleep(limit) => {}
+    }
+}
+
+async fn note(State(asked): State<CancellationToken>, request: Request, next: Next) -> Response {
+    asked.cancel();
+    next.run(request).await
 }
 
 #[cfg(test)]
@@ -259,6 +278,20 @@ mod tests {
             () = dripping => {}
         }
         assert!(!String::from_utf8_lossy(&rest).contains("hello"));
+        stop.cancel();
+    }
+
+    /// Who says nothing, or not enough to tell which HTTP it speaks, holds no place for ever.
+    #[tokio::test]
+    async fn a_silent_peer_is_dropped() {
+        let (addr, stop) = served(Bounds { connections: 3, headers: Duration::from_millis(300) }).await;
+        for said in [&b""[..], b"PRI * HTTP"] {
+            let mut silent = TcpStream::connect(addr).await.unwrap();
+            silent.write_all(said).await.unwrap();
+            let mut rest = Vec::new();
+            let ended = tokio::time::timeout(Duration::from_secs(60), silent.read_to_end(&mut rest)).await;
+            assert!(ended.is_ok(), "{said:?} is still there");
+        }
         stop.cancel();
     }
 

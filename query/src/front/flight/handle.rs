@@ -95,13 +95,14 @@ pub(super) struct Asked {
 pub(super) struct Entry {
     asked: Asked,
     id: Uuid,
+    query: u64,
 }
 
 impl Asked {
     /// Notes that the ticket's question runs as the engine's query `query`.
     pub(super) fn runs(&self, id: Uuid, query: u64) -> Entry {
         self.running.lock().insert(id, query);
-        Entry { asked: self.clone(), id }
+        Entry { asked: self.clone(), id, query }
     }
 
     /// The engine's query behind a ticket.
@@ -112,6 +113,10 @@ impl Asked {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.asked.running.lock().remove(&self.id);
+        let mut running = self.asked.running.lock();
+        // The same ticket may have been fetched again since.
+        if running.get(&self.id) == Some(&self.query) {
+            running.remove(&self.id);
+        }
     }
 }

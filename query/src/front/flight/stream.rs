@@ -6,18 +6,21 @@ use arrow::{
     array::{ArrayRef, RecordBatch},
     compute::cast,
     datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
-    ipc::writer::IpcWriteOptions,
+    ipc::{root_as_message, writer::IpcWriteOptions},
 };
 use arrow_flight::{
-    IpcMessage, SchemaAsIpc, decode::FlightRecordBatchStream, encode::FlightDataEncoderBuilder, error::FlightError,
-    sql::server::PeekableFlightDataStream,
+    FlightData, IpcMessage, SchemaAsIpc, decode::FlightRecordBatchStream, encode::FlightDataEncoderBuilder,
+    error::FlightError, sql::server::PeekableFlightDataStream,
 };
 use bytes::Bytes;
-use futures::{TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use tonic::Status;
 
 use super::{Answers, call::status, handle::Entry};
 use crate::execute::Opened;
+
+/// Messages of one row of parameters: its schema, dictionaries, the row.
+const MESSAGES_MAX: usize = 64;
 
 /// The answer as flight data, listed as running until its end.
 pub(super) fn encoded(opened: Opened, entry: Entry) -> Answers {
@@ -63,14 +66,43 @@ pub(super) fn schema_bytes(schema: &Schema) -> Result<Bytes, Status> {
 /// # Errors
 /// `InvalidArgument` for none or several.
 pub(super) async fn only_row(sent: PeekableFlightDataStream) -> Result<RecordBatch, Status> {
-    let sent = sent.map_err(|status| FlightError::Tonic(Box::new(status)));
-    let batches: Vec<RecordBatch> =
-        FlightRecordBatchStream::new_from_flight_data(sent).try_collect().await.map_err(Status::from)?;
-    let mut rows = batches.into_iter().filter(|batch| batch.num_rows() > 0);
-    match (rows.next(), rows.next()) {
-        (Some(row), None) if row.num_rows() == 1 => Ok(row),
-        _ => Err(Status::invalid_argument("send one row of parameters; several sets take several executions")),
+    let sent =
+        sent.take(MESSAGES_MAX).map(|data| data.and_then(sound).map_err(|status| FlightError::Tonic(Box::new(status))));
+    let mut batches = FlightRecordBatchStream::new_from_flight_data(sent);
+    let several = || Status::invalid_argument("send one row of parameters; several sets take several executions");
+    let mut row = None;
+    while let Some(batch) = batches.try_next().await.map_err(Status::from)? {
+        match batch.num_rows() {
+            0 => {}
+            1 if row.is_none() => row = Some(batch),
+            _ => return Err(several()),
+        }
     }
+    row.ok_or_else(several)
+}
+
+/// The message, if its parts lie within it. One that is compressed says itself how much memory it wants, and the decoder
+/// believes it.
+fn sound(data: FlightData) -> Result<FlightData, Status> {
+    if data.data_header.is_empty() {
+        return Ok(data);
+    }
+    let message = root_as_message(&data.data_header).map_err(|error| Status::invalid_argument(error.to_string()))?;
+    let dictionary = message.header_as_dictionary_batch().and_then(|dictionary| dictionary.data());
+    let batches = [message.header_as_record_batch(), dictionary];
+    for batch in batches.into_iter().flatten() {
+        if batch.compression().is_some() {
+            return Err(Status::invalid_argument("send parameters without compression"));
+        }
+        let lies_within = |offset: i64, length: i64| {
+            let end = offset.checked_add(length).and_then(|end| usize::try_from(end).ok());
+            offset >= 0 && length >= 0 && end.is_some_and(|end| end <= data.data_body.len())
+        };
+        if !batch.buffers().iter().flatten().all(|buffer| lies_within(buffer.offset(), buffer.length())) {
+            return Err(Status::invalid_argument("the parameters are cut short"));
+        }
+    }
+    Ok(data)
 }
 
 /// The schema with texts as plain strings: views are younger than many clients.

@@ -61,7 +61,10 @@ fn an_execution_is_known_until_its_answer_is_gone() {
     let (running, handle) = (Asked::default(), asked("SELECT 1"));
     let entry = running.runs(handle.id, 42);
     assert_eq!((running.running(handle.id), running.running(asked("SELECT 1").id)), (Some(42), None));
+    let again = running.runs(handle.id, 43);
     drop(entry);
+    assert_eq!(running.running(handle.id), Some(43));
+    drop(again);
     assert_eq!(running.running(handle.id), None);
 }
 
