@@ -9,17 +9,19 @@
 //! The fence in the log makes each way right by itself, and all of them together: an entry that went two ways is applied once. So
 //! whatever goes wrong with the other process, the entry is committed straight, and for a while the following ones too.
 
-mod peer;
+pub(crate) mod peer;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lake::{Entry, Keeper, Lake, Outcome, Standing};
 use parking_lot::Mutex;
+use service::Deps;
 use service::clock::SharedClock;
 use service::error::{Result, chain};
-use service::metrics::{Counter, Registry};
+use service::metrics::Counter;
 
-use peer::Peer;
+use peer::{Dial, Peer};
 
 /// After a call that failed, entries are committed straight for so long.
 const STRAIGHT_FOR: Duration = Duration::from_secs(10);
@@ -42,6 +44,16 @@ struct Shared {
     failed: Counter,
 }
 
+/// How collectors of a lake commit together.
+pub(crate) struct Fleet {
+    /// Shortest time between two versions of a table by the holder of the lease.
+    pub(crate) every: Duration,
+    /// What they show each other.
+    pub(crate) token: Option<String>,
+    /// How they reach each other.
+    pub(crate) dial: Dial,
+}
+
 impl Commits {
     /// Every entry goes straight to the log.
     pub(crate) fn straight(lake: Lake, clock: SharedClock) -> Self {
@@ -49,19 +61,14 @@ impl Commits {
     }
 
     /// Entries go the way that the lease says; as its holder a table gets at most one version in `every`.
-    pub(crate) fn shared(
-        lake: Lake,
-        keeper: Keeper,
-        every: Duration,
-        token: Option<String>,
-        clock: SharedClock,
-        metrics: &Registry,
-    ) -> Self {
+    pub(crate) fn shared(lake: Lake, keeper: Keeper, fleet: Fleet, deps: &Deps) -> Self {
+        let (metrics, clock) = (&deps.metrics, Arc::clone(&deps.clock));
+        let Fleet { every, token, dial } = fleet;
         let counter = |name: &str, help: &str| metrics.counter(&format!("tokenwatt_collector_{name}"), help, &[]);
         let shared = Shared {
             keeper,
             every,
-            peer: Peer::new(token),
+            peer: Peer::new(dial, token, Arc::clone(&clock)),
             straight_until: Mutex::new(Duration::ZERO),
             sent: counter("entries_sent_total", "Entries committed by the collector that holds the lease."),
             failed: counter(

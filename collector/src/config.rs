@@ -74,12 +74,15 @@ pub struct Config {
     /// Shortest time between two versions of a table by the collector that commits for all. Default 1s.
     #[serde(with = "service::config::duration")]
     pub commit_every: Duration,
-    /// URL at which other collectors reach this one's OTLP/gRPC port, such as http://10.0.3.7:4317. By default where it listens;
+    /// URL at which other collectors reach this one's OTLP/gRPC port, such as http://10.0.3.7:4317, or https:// with a name that
+    /// its certificate carries. By default where it listens;
     /// a collector that listens everywhere and does not say never commits for others.
     pub advertise: Option<String>,
     /// What collectors of one lake show each other; at least 16 characters. Never printed. Needed to commit together where
     /// writers have to identify themselves.
     pub commit_token: Option<Secret>,
+    /// PEM file with the authorities that vouch for the other collectors' `https` ports; those of the system by default.
+    pub commit_ca: Option<PathBuf>,
     /// Prometheus endpoints that are scraped. None unless set.
     pub scrape: Vec<Scrape>,
     /// Files that are followed. None unless set.
@@ -113,6 +116,7 @@ impl Default for Config {
             commit_every: Duration::from_secs(1),
             advertise: None,
             commit_token: None,
+            commit_ca: None,
             scrape: Vec::new(),
             tail: Vec::new(),
             neuron_monitor: NeuronMonitor::default(),
@@ -139,10 +143,9 @@ const TIME_MAX: Duration = Duration::from_secs(3_600);
 
 impl Config {
     /// Whether entries go through the collector that holds the lease; `in_bucket` says where the lake lies, `open` whether
-    /// nobody has to prove who they are, `secure` whether the port speaks TLS.
-    pub(crate) fn shares_commits(&self, in_bucket: bool, open: bool, secure: bool) -> bool {
-        // Under TLS every collector commits for itself: the way between them has none.
-        self.share_commits.unwrap_or(in_bucket) && self.takes_commits(open) && !secure
+    /// nobody has to prove who they are.
+    pub(crate) fn shares_commits(&self, in_bucket: bool, open: bool) -> bool {
+        self.share_commits.unwrap_or(in_bucket) && self.takes_commits(open)
     }
 
     /// Whether other collectors may hand in entries. Without a token anybody who reaches the port could say which files a
@@ -151,9 +154,9 @@ impl Config {
         open || self.commit_token.is_some()
     }
 
-    /// Where others reach the port that is bound to `bound`, if that can be known.
-    pub(crate) fn advertised(&self, bound: SocketAddr) -> Option<String> {
-        let listening = || (!bound.ip().is_unspecified()).then(|| format!("http://{bound}"));
+    /// Where others reach the port that is bound to `bound` and speaks `scheme`, if that can be known.
+    pub(crate) fn advertised(&self, scheme: &str, bound: SocketAddr) -> Option<String> {
+        let listening = || (!bound.ip().is_unspecified()).then(|| format!("{scheme}://{bound}"));
         self.advertise.clone().or_else(listening)
     }
 
@@ -181,7 +184,8 @@ impl Config {
         if self.commit_token.as_ref().is_some_and(|token| token.expose().len() < TOKEN_MIN) {
             faults.push(format!("`collector.commit_token` is shorter than {TOKEN_MIN} characters"));
         }
-        if self.advertise.as_ref().is_some_and(|url| !url.starts_with("http://")) {
+        let is_url = |url: &String| url.starts_with("http://") || url.starts_with("https://");
+        if self.advertise.as_ref().is_some_and(|url| !is_url(url)) {
             faults.push("`collector.advertise` must be a URL such as http://10.0.3.7:4317".to_owned());
         }
         if let Err(error) = Patterns::new(&self.redact_patterns) {

@@ -13,7 +13,8 @@ use service::shutdown::{CancellationToken, Stage};
 use service::tls::Acceptor;
 use tokio::net::TcpListener;
 
-use crate::commit::Commits;
+use crate::commit::peer::network;
+use crate::commit::{Commits, Fleet};
 use crate::config::Config;
 use crate::journal::SystemDisk;
 use crate::pipeline::Pipeline;
@@ -51,17 +52,15 @@ pub async fn build(config: Config, lake: Lake, deps: Deps) -> Result<Built> {
 
 /// How entries are committed: straight, or together with the other collectors of the lake.
 fn commits(config: &Config, lake: &Lake, grpc: SocketAddr, deps: &Deps) -> Commits {
-    let clock = Arc::clone(&deps.clock);
-    let secure = deps.tls.scheme() == "https";
-    if !config.shares_commits(lake.url().scheme() != "file", deps.principals.is_open(), secure) {
-        return Commits::straight(lake.clone(), clock);
+    if !config.shares_commits(lake.url().scheme() != "file", deps.principals.is_open()) {
+        return Commits::straight(lake.clone(), Arc::clone(&deps.clock));
     }
-    let address = config.advertised(grpc);
+    let address = config.advertised(deps.tls.scheme(), grpc);
     let wanted = address.is_some();
     let keeper = lake.keep_lease("committer", address, wanted, deps);
     let token = config.commit_token.as_ref().map(|token| token.expose().to_owned());
-    let every = config.commit_every;
-    Commits::shared(lake.clone(), keeper, every, token, clock, &deps.metrics)
+    let fleet = Fleet { every: config.commit_every, token, dial: network(config.commit_ca.clone()) };
+    Commits::shared(lake.clone(), keeper, fleet, deps)
 }
 
 async fn bind(addr: SocketAddr) -> Result<(TcpListener, SocketAddr)> {

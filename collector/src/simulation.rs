@@ -1,7 +1,8 @@
 //! Years of bad luck in a minute: the collector and the lake in one thread, on a clock, a disk and a store that fail.
 //!
 //! ```text
-//! senders ─► intake ─► journal (simulated disk) ─► rows ─► files, commits (simulated store) ─► verify
+//! senders ─► intake ─► journal (simulated disk) ─► rows ─► files, commits (simulated store) ─► readers, verify
+//!                                                 maintenance: merges, checkpoints, retention, vacuum ─┘
 //! ```
 //! A seed decides everything that happens. `SEED=7 cargo test -p collector simulation` runs one again; `SEEDS=10000` runs more
 //! than the usual thousand.
@@ -28,7 +29,7 @@ use tokio::task::{JoinSet, LocalSet};
 
 use self::clock::SimClock;
 use self::disk::Machine;
-use self::world::{Ending, Site, World};
+use self::world::{Ending, Habits, Site, World};
 use crate::config::Config;
 use crate::counters::Counters;
 
@@ -95,10 +96,10 @@ fn a_full_journal_refuses_and_recovers() {
 fn outage(journal_bytes: u64, look: fn(&Deps, usize, usize)) {
     let clock = SimClock::default();
     run(&clock, async {
-        let world = World::new(&clock, journal_bytes);
+        let world = World::new(&clock, journal_bytes, Habits::default());
         let config =
             Config { journal_bytes, bulk_flush_after: Duration::from_secs(2), ..config(&mut StdRng::seed_from_u64(1)) };
-        let site = Site::new(Machine::new(1), config);
+        let site = Site::new(1, Machine::new(1), config);
         let kept = tokio::task::spawn_local(Arc::clone(&world).keep_up(Arc::clone(&site), Vec::new(), None));
         let senders: Vec<_> = (0..2).map(|_| world.sender(&site, 1_500, Duration::from_secs(1), 0.0)).collect();
         let sending = futures::future::join_all(senders.into_iter().map(|sender| tokio::spawn(sender.run())));
@@ -108,7 +109,7 @@ fn outage(journal_bytes: u64, look: fn(&Deps, usize, usize)) {
         clock.sleep(Duration::from_secs(600)).await;
         let (sent, acknowledged) = {
             let ledger = world.ledger.lock();
-            (ledger.len(), ledger.values().filter(|acknowledged| **acknowledged).count())
+            (ledger.len(), ledger.values().filter(|sent| sent.acknowledged).count())
         };
         let deps = site.deps.lock().clone().unwrap();
         look(&deps, sent, acknowledged);
@@ -116,7 +117,7 @@ fn outage(journal_bytes: u64, look: fn(&Deps, usize, usize)) {
         sending.await.unwrap().into_iter().for_each(|sent| sent.unwrap());
         clock.sleep(Duration::from_secs(60)).await;
         assert!(deps.health.ready(), "it takes work again");
-        assert!(world.ledger.lock().values().all(|acknowledged| *acknowledged));
+        assert!(world.ledger.lock().values().all(|sent| sent.acknowledged));
         world.finish.cancel();
         kept.await.unwrap();
         world.verify().await;
@@ -126,7 +127,14 @@ fn outage(journal_bytes: u64, look: fn(&Deps, usize, usize)) {
 fn simulate(seed: u64) {
     let clock = SimClock::default();
     run(&clock, async {
-        let world = World::new(&clock, seed);
+        let mut rng = StdRng::seed_from_u64(seed ^ 2);
+        let habits = Habits {
+            maintain: rng.random_bool(0.6),
+            share: rng.random_bool(0.5),
+            rivals: rng.random_bool(0.3),
+        };
+        tracing::info!(?habits, "a world begins");
+        let world = World::new(&clock, seed, habits);
         all_kinds_of_trouble(&world, seed).await;
         world.verify().await;
     });
@@ -159,8 +167,9 @@ async fn all_kinds_of_trouble(world: &Arc<World>, seed: u64) {
     let mut sites = Vec::new();
     let (copy, copied) = oneshot::channel();
     let mut copy = rng.random_bool(0.25).then_some(copy);
-    for number in 0..rng.random_range(1..=2) {
-        let site = Site::new(Machine::new(seed ^ (number + 1) << 32), config(&mut rng));
+    for number in 1..=rng.random_range(1..=2) {
+        let machine = Machine::new(seed ^ (number as u64) << 32);
+        let site = Site::new(number, machine, config(&mut rng));
         tasks.spawn_local(Arc::clone(world).keep_up(Arc::clone(&site), endings(&mut rng), copy.take()));
         sites.push(site);
     }
@@ -171,7 +180,7 @@ async fn all_kinds_of_trouble(world: &Arc<World>, seed: u64) {
     let weather = tokio::spawn(weather);
     // Nobody makes a copy where none was asked for.
     if let Ok(machine) = copied.await {
-        let copy = Site::new(machine, config(&mut rng));
+        let copy = Site::new(sites.len() + 1, machine, config(&mut rng));
         tasks.spawn_local(Arc::clone(world).keep_up(Arc::clone(&copy), endings(&mut rng), None));
         let mut more = self::senders(world, std::slice::from_ref(&copy), &mut rng);
         while more.join_next().await.transpose().unwrap().is_some() {}
@@ -234,6 +243,9 @@ async fn weather(world: Arc<World>, sites: Vec<Arc<Site>>, seed: u64) {
         }
         if rng.random_bool(0.3) {
             world.clock.jump(Duration::from_secs(rng.random_range(0..7_200)), rng.random_bool(0.5));
+        }
+        if world.habits.maintain && rng.random_bool(0.01) {
+            world.clock.sleep_through(Duration::from_secs(rng.random_range(600..12_000)));
         }
         let longest = if outage { 40_000 } else { 4_000 };
         world.clock.sleep(Duration::from_millis(rng.random_range(100..longest))).await;

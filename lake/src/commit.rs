@@ -17,11 +17,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use service::clock::SharedClock;
 use service::{Deps, Error, Kind, Result};
+use telemetry::table::Table;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::head::{Head, Known};
-use crate::log::Written;
+use crate::log::{State, Written};
 use crate::snapshot::FileAdd;
 use counters::Counters;
 use plan::{Plan, Stamp, Verdict, plan};
@@ -68,6 +69,31 @@ pub(crate) struct Change {
     pub(crate) removes: Vec<String>,
     /// What the change does to rows.
     pub(crate) effect: Effect,
+    /// Of a change that moves no journal and puts files in place of others: how often orphans had been swept away when its first
+    /// file was begun. If they were swept again since, nothing is applied, for its files may be gone.
+    pub(crate) sweeps: u64,
+    /// When its files leave the table, microseconds since 1970-01-01 UTC; by our clock unless somebody knows better.
+    pub(crate) removed_us: Option<i64>,
+}
+
+/// The journal whose frames count how often orphans of a table were swept away. It writes no rows.
+const SWEEPS: &str = "tokenwatt-sweeps";
+
+/// How often orphans of the table had been swept away.
+pub(crate) fn sweeps(state: &State) -> u64 {
+    state.through(SWEEPS).unwrap_or(0)
+}
+
+/// Counts one sweep more. Once it is committed, no file that was begun before can be committed by a change that moves no journal.
+pub(crate) fn sweep(table: &'static Table, sweeps: u64) -> Entry {
+    Entry { journal: SWEEPS.to_owned(), table: table.name, from: sweeps, to: sweeps + 1, adds: Vec::new() }
+}
+
+impl Change {
+    /// A journal's next rows, and files that leave with them.
+    pub(crate) fn advance(entry: Entry, removes: Vec<String>) -> Change {
+        Change { entry, removes, effect: Effect::Advance, sweeps: 0, removed_us: None }
+    }
 }
 
 /// What a change does to the rows of a table.
@@ -178,7 +204,7 @@ impl Committer {
             return;
         }
         let due = last.map_or(Duration::ZERO, |last| last + every);
-        tokio::time::sleep(due.saturating_sub(self.clock.monotonic())).await;
+        self.clock.sleep(due.saturating_sub(self.clock.monotonic())).await;
         *last = Some(self.clock.monotonic());
         let known = self.head.lock().await;
         self.commit_waiting(known).await;

@@ -19,18 +19,19 @@ mod plan;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::{ObjectStore, ObjectStoreExt, path::Path};
 use service::clock::SharedClock;
-use service::{Deps, Error, Kind, Result, error};
+use service::{Deps, Kind, Result, error};
 use telemetry::table::{Role, Table};
 use uuid::Uuid;
 
-use crate::commit::Effect;
-use crate::lake::Lake;
+use crate::background::in_background;
+use crate::commit::{Effect, sweeps};
+use crate::lake::{Lake, Swap};
 use crate::layout;
 use crate::lease::Keeper;
 use crate::snapshot::{File, FileAdd};
@@ -43,8 +44,8 @@ use plan::{Job, plan};
 const FETCH_AT_ONCE: usize = 8;
 /// Merges of one table before the next table has its turn.
 const TURN: usize = 4;
-/// Added to the priority number of the thread that merges: it gets about a tenth of a core that others want too.
-const NICE: i32 = 10;
+/// How far our clock may be ahead of the store's before the store's is believed. Microseconds.
+const SKEW_US: i64 = 60_000_000;
 /// Longest pause after a merge.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Merges that failed and are not tried again by this process; with more, all are tried once more.
@@ -62,8 +63,29 @@ impl Lake {
     /// `NotFound` for an unknown table, `Conflict` if another process merges too, `Corrupt`, `Unavailable`.
     pub async fn compact(&self, table: &'static Table, deps: &Deps) -> Result<()> {
         let mut compaction = Compaction::new(deps);
-        while compaction.step(self, table, deps.clock.now_us()).await?.is_some() {}
+        while compaction.step(self, table, Times::at(deps.clock.now_us())).await?.is_some() {}
         Ok(())
+    }
+}
+
+/// What time it is when a merge begins, microseconds since 1970-01-01 UTC.
+#[derive(Clone, Copy)]
+struct Times {
+    /// By our clock.
+    now_us: i64,
+    /// At least, by the store's.
+    store_us: i64,
+}
+
+impl Times {
+    /// Of one clock.
+    fn at(us: i64) -> Times {
+        Times { now_us: us, store_us: us }
+    }
+
+    /// When files leave, for those who count the time since: by our clock, as far as the store's agrees with it.
+    fn removal_us(self) -> i64 {
+        self.now_us.clamp(self.store_us, self.store_us.saturating_add(SKEW_US))
     }
 }
 
@@ -87,11 +109,9 @@ impl Compaction {
             return;
         }
         for _ in 0..TURN {
-            if !keeper.is_mine() {
-                return;
-            }
-            match self.step(lake, table, self.clock.now_us()).await {
-                Ok(Some(took)) => tokio::time::sleep(took.min(PAUSE_MAX)).await,
+            let Some(store_us) = keeper.store_us().filter(|_| keeper.is_mine()) else { return };
+            match self.step(lake, table, Times { now_us: self.clock.now_us(), store_us }).await {
+                Ok(Some(took)) => self.clock.sleep(took.min(PAUSE_MAX)).await,
                 Ok(None) => return,
                 Err(failed) => {
                     let (table, error) = (table.name, error::chain(&failed));
@@ -103,16 +123,19 @@ impl Compaction {
     }
 
     /// One merge, if one is due, and how long it took.
-    async fn step(&mut self, lake: &Lake, table: &'static Table, now_us: i64) -> Result<Option<Duration>> {
+    async fn step(&mut self, lake: &Lake, table: &'static Table, times: Times) -> Result<Option<Duration>> {
         // Not the readers' view: that would have the log looked at for as long as we run.
-        let snapshot = lake.shelf(table.name)?.head.lock().await?.state.snapshot();
+        let (snapshot, sweeps) = {
+            let known = lake.shelf(table.name)?.head.lock().await?;
+            (known.state.snapshot(), sweeps(&known.state))
+        };
         self.counters.files(table, snapshot.files.len());
-        let due = plan(table, &snapshot.files, now_us).into_iter().find(|job| !self.shunned.contains(key(job)));
+        let due = plan(table, &snapshot.files, times.now_us).into_iter().find(|job| !self.shunned.contains(key(job)));
         let Some(job) = due else { return Ok(None) };
         drop(snapshot);
-        let began = Instant::now();
-        let outcome = run(lake, table, &job, now_us).await;
-        let took = began.elapsed();
+        let began = self.clock.monotonic();
+        let outcome = run(lake, table, &job, sweeps, times).await;
+        let took = self.clock.monotonic().saturating_sub(began);
         match outcome {
             Ok((merged, removed)) => {
                 self.counters.merged(table, &job, took);
@@ -149,11 +172,18 @@ fn key(job: &Job) -> &str {
     job.files.first().map_or("", |file| &file.path)
 }
 
-async fn run(lake: &Lake, table: &'static Table, job: &Job, now_us: i64) -> Result<(FileAdd, Removed)> {
-    let (merged, removed) = write(lake, table, job, now_us).await?;
+async fn run(
+    lake: &Lake,
+    table: &'static Table,
+    job: &Job,
+    sweeps: u64,
+    times: Times,
+) -> Result<(FileAdd, Removed)> {
+    let (merged, removed) = write(lake, table, job, times.now_us).await?;
     let removes = job.files.iter().map(|file| file.path.clone()).collect();
     let effect = if removed.rows == 0 { Effect::Rearrange } else { Effect::Drop };
-    lake.swap(table, vec![merged.clone()], removes, effect).await?;
+    let swap = Swap { adds: vec![merged.clone()], removes, effect, sweeps, now_us: times.removal_us() };
+    lake.swap(table, swap).await?;
     Ok((merged, removed))
 }
 
@@ -168,7 +198,8 @@ async fn write(lake: &Lake, table: &'static Table, job: &Job, now_us: i64) -> Re
     let fetches: Vec<_> = fetches.collect();
     let inputs: Vec<_> = stream::iter(fetches).buffered(FETCH_AT_ONCE).try_collect().await?;
     let rows = job.rows();
-    let Merged { encoded, removed } = in_background(table, move || merge::merge(table, inputs, rows)).await?;
+    let work = move || merge::merge(table, inputs, rows);
+    let Merged { encoded, removed } = in_background(format!("merge files of table {}", table.name), work).await?;
     let name = layout::merged_name(job.level.name(), job.window_us, &Uuid::new_v4().simple().to_string());
     let path = layout::data_path(table, &job.date, &name)?;
     let size = encoded.body.len() as u64;
@@ -183,25 +214,6 @@ async fn write(lake: &Lake, table: &'static Table, job: &Job, now_us: i64) -> Re
         tags: tags(order, job, &removed),
     };
     Ok((merged, removed))
-}
-
-/// Runs work on a thread of its own, of low priority: receiving goes first.
-async fn in_background<T: Send + 'static>(
-    table: &Table,
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let lost = |e: Box<dyn std::error::Error + Send + Sync>| {
-        Error::internal(format!("merge files of table {}", table.name)).with_source(e)
-    };
-    let (done, outcome) = tokio::sync::oneshot::channel();
-    let thread = move || {
-        // Where it is not allowed, the merge only competes with everything else.
-        let _ = rustix::process::nice(NICE);
-        // Nobody waits any more after a shutdown.
-        let _ = done.send(work());
-    };
-    std::thread::Builder::new().name("lake.compact".to_owned()).spawn(thread).map_err(|e| lost(e.into()))?;
-    outcome.await.map_err(|e| lost(e.into()))?
 }
 
 async fn fetch(store: Arc<dyn ObjectStore>, path: Path) -> Result<Bytes> {

@@ -47,6 +47,18 @@ pub(crate) struct Shelf {
     committer: Committer,
 }
 
+/// Files that take the place of others.
+pub(crate) struct Swap {
+    pub(crate) adds: Vec<FileAdd>,
+    /// Paths relative to the lake.
+    pub(crate) removes: Vec<String>,
+    pub(crate) effect: Effect,
+    /// [`crate::commit::sweeps`] before the first of `adds` was begun.
+    pub(crate) sweeps: u64,
+    /// When that is, microseconds since 1970-01-01 UTC.
+    pub(crate) now_us: i64,
+}
+
 impl Lake {
     /// Opens a lake for reading and writing: a directory, which is made if need be, or `s3://bucket/prefix`.
     ///
@@ -180,7 +192,7 @@ impl Lake {
     /// # Cancel safety
     /// A dropped call may or may not have been applied; it can be sent again.
     pub async fn commit(&self, entry: Entry) -> Result<Outcome> {
-        self.submit(Change { entry, removes: Vec::new(), effect: Effect::Advance }).await
+        self.submit(Change::advance(entry, Vec::new())).await
     }
 
     /// Like [`Lake::commit`], for a process that commits for others: a table gets at most one version in `every`, and all
@@ -193,7 +205,7 @@ impl Lake {
     /// As [`Lake::commit`].
     pub async fn commit_at_pace(&self, entry: Entry, every: Duration) -> Result<Outcome> {
         self.writable()?;
-        let change = Change { entry, removes: Vec::new(), effect: Effect::Advance };
+        let change = Change::advance(entry, Vec::new());
         self.shelf(change.entry.table)?.committer.submit_at_pace(change, every).await
     }
 
@@ -205,19 +217,15 @@ impl Lake {
     /// # Cancel safety
     /// As [`Lake::commit`].
     pub async fn replace(&self, entry: Entry, removes: Vec<String>) -> Result<Outcome> {
-        self.submit(Change { entry, removes, effect: Effect::Advance }).await
+        self.submit(Change::advance(entry, removes)).await
     }
 
-    /// Takes files out of a table and puts others, or nothing, in their place. `Conflict` if one of them is already gone.
-    pub(crate) async fn swap(
-        &self,
-        table: &'static Table,
-        adds: Vec<FileAdd>,
-        removes: Vec<String>,
-        effect: Effect,
-    ) -> Result<Outcome> {
+    /// Takes files out of a table and puts others, or nothing, in their place. `Conflict` if one of them is already gone, or the
+    /// new ones may be.
+    pub(crate) async fn swap(&self, table: &'static Table, swap: Swap) -> Result<Outcome> {
+        let Swap { adds, removes, effect, sweeps, now_us } = swap;
         let entry = Entry { journal: String::new(), table: table.name, from: 0, to: 0, adds };
-        self.submit(Change { entry, removes, effect }).await
+        self.submit(Change { entry, removes, effect, sweeps, removed_us: Some(now_us) }).await
     }
 
     async fn submit(&self, change: Change) -> Result<Outcome> {
@@ -262,7 +270,7 @@ impl Lake {
         self.shared.tables.values().map(|shelf| &shelf.head)
     }
 
-    fn writable(&self) -> Result<()> {
+    pub(crate) fn writable(&self) -> Result<()> {
         match self.shared.access {
             Access::Write => Ok(()),
             Access::Read => Err(Error::denied(format!("the lake at {} was opened for reading only", self.url()))),

@@ -66,8 +66,19 @@ pub(crate) struct Lease {
     wanted: bool,
     /// The note seen last, and since when it has not changed.
     seen: Option<(Note, Duration)>,
-    /// When the store says that our last heartbeat was written, microseconds since 1970-01-01 UTC.
-    store_us: Option<i64>,
+    /// Which of our heartbeats was answered last, and when, on our clock's monotonic scale.
+    answered: Option<(u64, Duration)>,
+    /// The store's time at one of our heartbeats.
+    store_time: Option<StoreTime>,
+}
+
+/// A time that a store gave, and when we heard of it.
+#[derive(Clone, Copy, Debug)]
+struct StoreTime {
+    /// Microseconds since 1970-01-01 UTC.
+    us: i64,
+    /// On our clock's monotonic scale.
+    heard_at: Duration,
 }
 
 /// A lease as it was read.
@@ -95,7 +106,8 @@ impl Lease {
             address,
             wanted,
             seen: None,
-            store_us: None,
+            answered: None,
+            store_time: None,
         }
     }
 
@@ -109,7 +121,9 @@ impl Lease {
         };
         let since = self.since(&note);
         if note.holder == self.me {
-            self.store_us = Some(written_us);
+            // It was written before its answer came, so by then it was at least that late at the store.
+            let answered = self.answered.filter(|(beat, _)| *beat == note.beat);
+            self.store_time = answered.map(|(_, at)| StoreTime { us: written_us, heard_at: at }).or(self.store_time);
             let next = Note { beat: note.beat + 1, ..note };
             return self.put(PutMode::Update(version), next).await;
         }
@@ -150,11 +164,14 @@ impl Lease {
         self.put(mode, note).await
     }
 
-    async fn put(&self, mode: PutMode, note: Note) -> Result<Standing> {
+    async fn put(&mut self, mode: PutMode, note: Note) -> Result<Standing> {
         let wrong = |e| Error::internal("write a lease").with_source(e);
         let body = serde_json::to_vec(&note).map_err(wrong)?;
         match self.store.put_opts(&self.path, body.into(), mode.into()).await {
-            Ok(_) => Ok(Standing::Mine),
+            Ok(_) => {
+                self.answered = Some((note.beat, self.clock.monotonic()));
+                Ok(Standing::Mine)
+            }
             // Somebody else was faster; the next look shows who. Its answer may also have been lost, and be ours.
             Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
                 Ok(Standing::Open)
@@ -189,10 +206,10 @@ struct Known {
     standing: Standing,
     /// Until when that may be believed, on the clock's monotonic scale.
     until: Duration,
-    store_us: Option<i64>,
+    store_time: Option<StoreTime>,
 }
 
-const UNKNOWN: Known = Known { standing: Standing::Open, until: Duration::ZERO, store_us: None };
+const UNKNOWN: Known = Known { standing: Standing::Open, until: Duration::ZERO, store_time: None };
 
 impl Keeper {
     pub(crate) fn new(clock: SharedClock) -> Keeper {
@@ -210,10 +227,12 @@ impl Keeper {
         self.standing() == Standing::Mine
     }
 
-    /// What time the store said it was at one of our last heartbeats, microseconds since 1970-01-01 UTC; `None` before the
-    /// second one.
+    /// What time it is at least by the store's clock, microseconds since 1970-01-01 UTC; `None` before our second heartbeat. Early
+    /// by as much as a heartbeat's answer took, and whatever our own clock shows.
     pub(crate) fn store_us(&self) -> Option<i64> {
-        self.known.read().store_us
+        let StoreTime { us, heard_at } = self.known.read().store_time?;
+        let passed = self.clock.monotonic().saturating_sub(heard_at);
+        Some(us.saturating_add(i64::try_from(passed.as_micros()).unwrap_or(i64::MAX)))
     }
 
     /// Looks after the lease once. What was found is believed from before it was asked for.
@@ -224,8 +243,16 @@ impl Keeper {
         if standing != before {
             tracing::debug!(lease = lease.path.as_ref(), ?before, now = ?standing, "lease");
         }
-        *self.known.write() = Known { standing, until: asked + TRUSTED_FOR, store_us: lease.store_us };
+        *self.known.write() = Known { standing, until: asked + TRUSTED_FOR, store_time: lease.store_time };
         Ok(())
+    }
+
+    /// The store's clock is set to a later time.
+    #[cfg(test)]
+    pub(crate) fn leap(&self, us: i64) {
+        if let Some(time) = &mut self.known.write().store_time {
+            time.us += us;
+        }
     }
 
     fn give_up(&self) {
@@ -269,7 +296,7 @@ async fn tend_until_dropped(lake: &WeakLake, keeper: &Keeper, lease: &mut Lease)
             let (path, error) = (lease.path.as_ref(), error::chain(&failed));
             tracing::debug!(path, error, "the lease could not be looked at; the work goes on without");
         }
-        tokio::time::sleep(TEND_EVERY).await;
+        lease.clock.sleep(TEND_EVERY).await;
     }
 }
 

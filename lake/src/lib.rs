@@ -18,6 +18,7 @@
 
 pub mod layout;
 
+mod background;
 mod encode;
 mod store;
 

@@ -8,6 +8,7 @@ pub mod schema;
 pub mod state;
 
 mod checkpoint;
+mod fold;
 pub(crate) mod stats;
 
 use std::collections::HashMap;

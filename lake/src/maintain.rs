@@ -9,6 +9,7 @@
 //! by what the log says of it.
 
 mod counters;
+mod time;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,15 +27,18 @@ use crate::lease::Keeper;
 use crate::retain::retain;
 use crate::vacuum::{Grace, vacuum};
 use counters::Counters;
+use time::Time;
 
+/// The lease whose holder works.
+const LEASE: &str = "maintenance";
 /// Commits between two checkpoints. A reader that opens the table reads at most about this many log entries.
 const COMMITS_PER_CHECKPOINT: i64 = 100;
 /// How often tables are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How often retention and vacuum have their turn.
 const SWEEP_EVERY: Duration = Duration::from_secs(600);
-/// How far our clock may be ahead of the store's before the store's is believed. Microseconds.
-const SKEW_US: i64 = 60_000_000;
+/// A leap of the clock by which files age that is not believed at once.
+const LEAP: Duration = Duration::from_secs(3_600);
 /// Longest and shortest grace of replaced files. The log forgets after a day which files it named, so they cannot stay longer.
 const REPLACED: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(24 * 3_600));
 /// The shortest `keep_orphans`: no write and its commit take longer.
@@ -53,11 +57,41 @@ pub struct Settings {
     pub keep_orphans: Duration,
     /// Days that a table keeps its rows, where other than its default: table to days.
     pub retention_days: BTreeMap<String, u32>,
+    /// What no file sets, and a simulation does.
+    #[serde(skip)]
+    pub habits: Habits,
+}
+
+/// How often maintenance does what, and under which lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Habits {
+    /// The lease whose holder works.
+    pub lease: &'static str,
+    /// Time between two looks at the tables.
+    pub look_every: Duration,
+    /// Time between two turns of retention and vacuum.
+    pub sweep_every: Duration,
+    /// Commits between two checkpoints. A reader that opens the table reads at most about this many log entries.
+    pub commits_per_checkpoint: i64,
+    /// A leap of the clock by which files age that is not believed at once.
+    pub leap: Duration,
+}
+
+impl Default for Habits {
+    fn default() -> Self {
+        Self {
+            lease: LEASE,
+            look_every: LOOK_EVERY,
+            sweep_every: SWEEP_EVERY,
+            commits_per_checkpoint: COMMITS_PER_CHECKPOINT,
+            leap: LEAP,
+        }
+    }
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { keep_replaced: REPLACED.1, keep_orphans: REPLACED.1, retention_days: BTreeMap::new() }
+        Self { keep_replaced: REPLACED.1, keep_orphans: REPLACED.1, retention_days: BTreeMap::new(), habits: Habits::default() }
     }
 }
 
@@ -94,14 +128,14 @@ impl Lake {
     /// Looks after the lake in the background until shutdown, or until the lake is dropped, whenever this process holds the
     /// lease.
     pub fn maintain_in_background(&self, settings: Settings, deps: &Deps) {
-        let keeper = self.keep_lease("maintenance", None, true, deps);
+        let keeper = self.keep_lease(settings.habits.lease, None, true, deps);
         let (lake, stop) = (self.downgrade(), deps.shutdown.token(Stage::Accept));
         let mut maintenance = Maintenance::new(settings, keeper, deps);
-        let clock = Arc::clone(&deps.clock);
+        let (clock, every) = (Arc::clone(&deps.clock), maintenance.settings.habits.look_every);
         deps.tasks.spawn("lake.maintain", async move {
             let work = async {
                 loop {
-                    clock.sleep(LOOK_EVERY).await;
+                    clock.sleep(every).await;
                     let Some(lake) = lake.upgrade() else { return };
                     maintenance.round(&lake).await;
                 }
@@ -118,8 +152,9 @@ impl Lake {
     /// Writes a checkpoint of a table's newest version now.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `Invalid` for one without a version, `Corrupt`, `Unavailable`, `Internal`.
+    /// `NotFound` for an unknown table, `Invalid` for one without a version, `Denied`, `Corrupt`, `Unavailable`, `Internal`.
     pub async fn checkpoint(&self, table: &str) -> Result<()> {
+        self.writable()?;
         let head = &self.shelf(table)?.head;
         let version = head.lock().await?.state.version();
         checkpoint(head, version).await
@@ -132,6 +167,7 @@ struct Maintenance {
     deps: Deps,
     compaction: Compaction,
     counters: Counters,
+    time: Time,
     /// When the last sweep began, on the clock's monotonic scale.
     swept_at: Option<Duration>,
 }
@@ -139,7 +175,8 @@ struct Maintenance {
 impl Maintenance {
     fn new(settings: Settings, keeper: Keeper, deps: &Deps) -> Maintenance {
         let (compaction, counters) = (Compaction::new(deps), Counters::new(&deps.metrics));
-        Maintenance { settings, keeper, deps: deps.clone(), compaction, counters, swept_at: None }
+        let time = Time::new(settings.habits.leap, deps);
+        Maintenance { settings, keeper, deps: deps.clone(), compaction, counters, time, swept_at: None }
     }
 
     /// One look at all tables.
@@ -148,21 +185,29 @@ impl Maintenance {
             if !self.keeper.is_mine() {
                 return;
             }
-            if let Err(failed) = checkpoint_if_due(lake, table, COMMITS_PER_CHECKPOINT).await {
+            if let Err(failed) = checkpoint_if_due(lake, table, self.settings.habits.commits_per_checkpoint).await {
                 let (table, error) = (table.name, error::chain(&failed));
                 tracing::warn!(table, error, "no checkpoint was written; the log only grows longer");
             }
             self.compaction.turn(lake, table, &self.keeper).await;
         }
         let now = self.deps.clock.monotonic();
-        if self.swept_at.is_none_or(|at| now.saturating_sub(at) >= SWEEP_EVERY) && self.sweep_all(lake).await {
+        if self.swept_at.is_none_or(|at| now.saturating_sub(at) >= self.settings.habits.sweep_every) && self.sweep_all(lake).await {
             self.swept_at = Some(now);
         }
     }
 
-    /// Retention and vacuum of all tables; false if it is not known what time it is.
-    async fn sweep_all(&self, lake: &Lake) -> bool {
-        let Some(now_us) = self.now_us() else { return false };
+    /// Retention and vacuum of all tables, unless the time is doubted; false if it is not known yet.
+    async fn sweep_all(&mut self, lake: &Lake) -> bool {
+        let Some(store_us) = self.keeper.store_us() else { return false };
+        let now_us = match self.time.judge(lake, store_us).await {
+            Ok(Some(now_us)) => now_us,
+            Ok(None) => return true,
+            Err(failed) => {
+                tracing::warn!(error = error::chain(&failed), "it is not known what time it is; nothing is deleted");
+                return false;
+            }
+        };
         for table in TABLES.iter().copied().filter(|_| self.keeper.is_mine()) {
             if let Err(failed) = self.sweep(lake, table, now_us).await {
                 let (table, error) = (table.name, error::chain(&failed));
@@ -180,12 +225,6 @@ impl Maintenance {
         let swept = vacuum(lake, table, self.settings.grace(), now_us.div_euclid(1_000)).await?;
         self.counters.swept(table, &swept);
         Ok(())
-    }
-
-    /// Our clock, unless it is ahead of the store's: a machine set to the next century must not delete everything.
-    fn now_us(&self) -> Option<i64> {
-        let store_us = self.keeper.store_us()?;
-        Some(self.deps.clock.now_us().min(store_us.saturating_add(SKEW_US)))
     }
 }
 

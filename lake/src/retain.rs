@@ -11,7 +11,7 @@ use service::{Kind, Result};
 use telemetry::table::Table;
 
 use crate::commit::Effect;
-use crate::lake::Lake;
+use crate::lake::{Lake, Swap};
 use crate::snapshot::File;
 
 /// Microseconds in a day.
@@ -29,8 +29,9 @@ pub(crate) async fn retain(lake: &Lake, table: &'static Table, days: u32, now_us
     let expired: Vec<_> = snapshot.files.iter().filter(|file| is_older(file, since_us)).collect();
     let mut dropped = 0;
     for files in expired.chunks(FILES_MAX) {
-        let paths = files.iter().map(|file| file.path.clone()).collect();
-        match lake.swap(table, Vec::new(), paths, Effect::Drop).await {
+        let removes = files.iter().map(|file| file.path.clone()).collect();
+        let swap = Swap { adds: Vec::new(), removes, effect: Effect::Drop, sweeps: 0, now_us };
+        match lake.swap(table, swap).await {
             Ok(_) => dropped += files.len(),
             // One of them was replaced meanwhile; the next look sees by what.
             Err(refused) if refused.kind() == Kind::Conflict => {}

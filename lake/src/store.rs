@@ -1,9 +1,8 @@
 //! The object store under a lake: a directory or an S3 bucket, opened, probed, and with errors that say what to do.
 
 mod durable;
-mod scratch;
 
-use std::path::{Path as FilePath, PathBuf};
+use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +17,6 @@ use url::Url;
 use uuid::Uuid;
 
 use durable::Durable;
-pub(crate) use scratch::Scratch;
 
 /// How long one request to S3 is tried again before the caller hears of it; callers try again themselves.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(15);
@@ -36,8 +34,6 @@ pub(crate) enum Access {
 pub(crate) struct Store {
     /// Paths relative to the lake.
     pub(crate) lake: Arc<dyn ObjectStore>,
-    /// Paths relative to the bucket, or to the root of the file system.
-    pub(crate) root: Arc<dyn ObjectStore>,
     /// The lake's folder, with a slash at its end.
     pub(crate) url: Url,
 }
@@ -68,7 +64,7 @@ impl Store {
     pub(crate) fn over(store: Arc<dyn ObjectStore>) -> Result<Store> {
         let wrong = |e| Error::internal("name a store in memory").with_source(e);
         let url = Url::parse("memory:///").map_err(wrong)?;
-        Ok(Store { root: Arc::clone(&store), lake: store, url })
+        Ok(Store { lake: store, url })
     }
 
     /// The store, once it has shown that it can do what `access` asks of it.
@@ -190,8 +186,7 @@ fn directory(path: &FilePath, access: Access) -> Result<Store> {
         Access::Read => Arc::new(local()?),
         Access::Write => Arc::new(Durable::new(local()?, absolute.clone())),
     };
-    let root: Arc<dyn ObjectStore> = Arc::new(Durable::new(LocalFileSystem::new(), PathBuf::from("/")));
-    Ok(Store { lake, root, url })
+    Ok(Store { lake, url })
 }
 
 fn unusable(action: String, error: std::io::Error) -> Error {
@@ -218,12 +213,11 @@ pub(crate) fn s3(place: &str, builder: AmazonS3Builder) -> Result<Store> {
         .with_retry(retry)
         .build()
         .map_err(|e| failure(format!("configure S3 for {place}"), e))?;
-    let root: Arc<dyn ObjectStore> = Arc::new(store);
     let lake: Arc<dyn ObjectStore> = match prefix.as_ref() {
-        "" => Arc::clone(&root),
-        _ => Arc::new(PrefixStore::new(Arc::clone(&root), prefix)),
+        "" => Arc::new(store),
+        _ => Arc::new(PrefixStore::new(store, prefix)),
     };
-    Ok(Store { lake, root, url })
+    Ok(Store { lake, url })
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! Deleting files that nobody can want any more. Nothing else in Tokenwatt deletes a data file.
 //!
 //! ```text
-//! list what lies there ─► read the log ─► judge each file ─► delete
+//! list what lies there ─► read the log ─► judge each file ─► fence off who might still commit one ─► delete
 //! ```
 //!
 //! A file that the newest version names is never touched. One that was replaced or dropped stays for a grace period, so that
 //! queries under way, readers of older versions and other engines keep what they opened. One that no version ever named is an
-//! orphan of a crash: it goes once it is old and it is certain that nobody will commit it. The log itself keeps what is needed to
+//! orphan of a crash: it goes once it is old and it is certain that nobody can commit it any more: a journal, because the table
+//! holds its frames by other files; a merge, because the log counts sweeps and refuses what was begun before the last one. The log itself keeps what is needed to
 //! read every version of the grace period.
 
 use std::collections::HashMap;
@@ -17,6 +18,7 @@ use object_store::{ObjectMeta, ObjectStore};
 use service::Result;
 use telemetry::table::{PARTITION, Table};
 
+use crate::commit::{sweep, sweeps};
 use crate::lake::Lake;
 use crate::layout::Maker;
 use crate::log::State;
@@ -79,8 +81,17 @@ pub(crate) async fn vacuum(lake: &Lake, table: &'static Table, grace: Grace, now
     let log = &lake.shelf(table.name)?.head.log;
     let mut swept = Swept::default();
     // Not a table yet, or a log that cannot be seen: either way nothing is known of any file.
-    let Some(state) = log.load(None).await? else { return Ok(swept) };
-    let removed = log.removed().await?;
+    let Some(mut state) = log.load(None).await? else { return Ok(swept) };
+    let mut removed = log.removed().await?;
+    let merge = |object: &ObjectMeta| Maker::of(object.location.filename().unwrap_or_default()) == Maker::Merge;
+    let old = |object: &ObjectMeta| judge(object, &state, &removed, grace, now_ms) == Fate::Delete;
+    let named = |object: &ObjectMeta| removed.contains_key(object.location.as_ref());
+    if objects.iter().any(|object| merge(object) && old(object) && !named(object)) {
+        // Whoever still works on one of them is refused from here on, and finds somebody else's sweep as good as ours.
+        lake.commit(sweep(table, sweeps(&state))).await?;
+        let Some(newest) = log.load(None).await? else { return Ok(swept) };
+        (state, removed) = (newest, log.removed().await?);
+    }
     let mut deletes = Vec::new();
     for object in objects {
         match judge(&object, &state, &removed, grace, now_ms) {
@@ -135,7 +146,7 @@ fn judge(object: &ObjectMeta, state: &State, removed: &HashMap<String, i64>, gra
     let settled = match Maker::of(object.location.filename().unwrap_or_default()) {
         // Its frames are in the table by other files, so its own commit would be refused.
         Maker::Journal { journal, to } => state.through(journal).is_some_and(|through| through >= to),
-        // Made by a process that would have committed it at once.
+        // Fenced off before it is asked for.
         Maker::Merge | Maker::Unfinished => true,
         Maker::Stranger => false,
     };

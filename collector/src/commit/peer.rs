@@ -1,33 +1,53 @@
 //! Calls of `tokenwatt.lake.v1.Commit`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::http::uri::PathAndQuery;
+use axum::http::{Request as HttpRequest, Response as HttpResponse};
 use lake::wire::{CommitRequest, CommitResponse, METHOD};
 use lake::{Entry, Outcome};
 use parking_lot::Mutex;
+use service::clock::SharedClock;
 use service::error::{Error, Result};
+use service::uplink::{Credentials, Uplink};
 use tonic::Request;
+use tonic::body::Body;
 use tonic::client::Grpc;
 use tonic::metadata::MetadataValue;
-use tonic::transport::{Channel, Endpoint};
 use tonic_prost::ProstCodec;
+use tower::BoxError;
+use tower::util::BoxCloneSyncService;
 
-/// Time to reach the other process.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time for its answer: it waits for its pace, then for the store.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// A way to another process.
+pub(crate) type Line = BoxCloneSyncService<HttpRequest<Body>, HttpResponse<Body>, BoxError>;
+/// Finds the way to an address.
+pub(crate) type Dial = Box<dyn Fn(&str) -> Result<Line> + Send + Sync>;
+
+/// Over the network, under TLS where the address says `https`. `ca` vouches for the others then, or the system's authorities do.
+pub(crate) fn network(ca: Option<PathBuf>) -> Dial {
+    let credentials = Credentials { ca, ..Credentials::default() };
+    Box::new(move |address| {
+        let uplink = Uplink::new("the committer's address", address, &credentials, ANSWER_TIMEOUT)?;
+        Ok(BoxCloneSyncService::new(tower::util::MapErr::new(uplink.channel(), BoxError::from)))
+    })
+}
+
 /// The process that commits, wherever it is now.
 pub(super) struct Peer {
+    dial: Dial,
     token: Option<String>,
+    clock: SharedClock,
     /// The connection used last, by address.
-    channel: Mutex<Option<(String, Channel)>>,
+    line: Mutex<Option<(String, Line)>>,
 }
 
 impl Peer {
-    pub(super) fn new(token: Option<String>) -> Self {
-        Self { token, channel: Mutex::default() }
+    pub(super) fn new(dial: Dial, token: Option<String>, clock: SharedClock) -> Self {
+        Self { dial, token, clock, line: Mutex::default() }
     }
 
     /// Sends an entry to `address` and waits for what became of it.
@@ -35,7 +55,7 @@ impl Peer {
     /// # Errors
     /// `Unavailable`, after which the entry may or may not have been applied; `Invalid` for an address that is none.
     pub(super) async fn commit(&self, address: &str, entry: &Entry) -> Result<Outcome> {
-        let mut client = Grpc::new(self.channel(address)?);
+        let mut client = Grpc::new(self.line(address)?);
         let mut request = Request::new(CommitRequest::of(entry));
         if let Some(token) = &self.token {
             let wrong = |e| Error::invalid("the commit token is no header value").with_source(e);
@@ -43,23 +63,27 @@ impl Peer {
             request.metadata_mut().insert("authorization", value);
         }
         let unanswered = |message: String| Error::unavailable(format!("{address} did not commit: {message}"));
-        client.ready().await.map_err(|e| unanswered(e.to_string()))?;
-        let codec = ProstCodec::<CommitRequest, CommitResponse>::default();
-        let answer = client.unary(request, PathAndQuery::from_static(METHOD), codec).await;
-        let answer = answer.map_err(|status| unanswered(status.message().to_owned()))?;
+        let call = async {
+            client.ready().await.map_err(|e| unanswered(e.to_string()))?;
+            let codec = ProstCodec::<CommitRequest, CommitResponse>::default();
+            let answer = client.unary(request, PathAndQuery::from_static(METHOD), codec).await;
+            answer.map_err(|status| unanswered(status.message().to_owned()))
+        };
+        // Cancel safe: the entry may or may not have been applied, as after any lost answer.
+        let answer = tokio::select! {
+            answer = call => answer?,
+            () = self.clock.sleep(ANSWER_TIMEOUT) => return Err(unanswered("it took too long".to_owned())),
+        };
         answer.into_inner().outcome().ok_or_else(|| unanswered("its answer is empty".to_owned()))
     }
 
-    fn channel(&self, address: &str) -> Result<Channel> {
-        let mut known = self.channel.lock();
-        if let Some((at, channel)) = known.as_ref().filter(|(at, _)| at == address) {
-            tracing::trace!(at, "connection to the committer");
-            return Ok(channel.clone());
+    fn line(&self, address: &str) -> Result<Line> {
+        let mut known = self.line.lock();
+        if let Some((_, line)) = known.as_ref().filter(|(at, _)| at == address) {
+            return Ok(line.clone());
         }
-        let wrong = |e| Error::invalid(format!("the committer's address `{address}`")).with_source(e);
-        let endpoint = Endpoint::from_shared(address.to_owned()).map_err(wrong)?;
-        let channel = endpoint.connect_timeout(CONNECT_TIMEOUT).timeout(ANSWER_TIMEOUT).connect_lazy();
-        *known = Some((address.to_owned(), channel.clone()));
-        Ok(channel)
+        let line = (self.dial)(address)?;
+        *known = Some((address.to_owned(), line.clone()));
+        Ok(line)
     }
 }

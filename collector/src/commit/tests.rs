@@ -11,8 +11,8 @@ use service::{Deps, Kind};
 use telemetry::table::TOKENS;
 use tokio::net::TcpListener;
 
-use super::Commits;
-use super::peer::Peer;
+use super::peer::{Peer, network};
+use super::{Commits, Fleet};
 use crate::batch::rows::{Rows, position};
 use crate::receive::commit::{Desk, router};
 use crate::receive::serve;
@@ -51,7 +51,8 @@ async fn process(store: &Arc<dyn ObjectStore>, address: Option<String>, token: &
     let wanted = address.is_some();
     let keeper = lake.keep_lease("committer", address, wanted, &deps);
     let token = Some(token.to_owned());
-    let commits = Arc::new(Commits::shared(lake.clone(), keeper.clone(), PACE, token, clock.clone(), &deps.metrics));
+    let fleet = Fleet { every: PACE, token, dial: network(None) };
+    let commits = Arc::new(Commits::shared(lake.clone(), keeper.clone(), fleet, &deps));
     Process { lake, deps, clock, commits, keeper }
 }
 
@@ -85,6 +86,10 @@ async fn entry(lake: &Lake, journal: &str, from: u64) -> Entry {
     let name = format!("{journal}-{from}-{}-0a.parquet", from + 1);
     let add = lake.write(&TOKENS, DATE, &name, &[rows.finish().unwrap()]).await.unwrap();
     Entry { journal: journal.to_owned(), table: "tokens", from, to: from + 1, adds: vec![add] }
+}
+
+fn peer(token: &str) -> Peer {
+    Peer::new(network(None), Some(token.to_owned()), service::clock::system())
 }
 
 fn count(process: &Process, name: &str) -> bool {
@@ -151,14 +156,14 @@ async fn a_stranger_and_a_file_of_another_journal_are_refused() {
         panic!("the holder says where it is");
     };
     let good = entry(&holder.lake, "j", 0).await;
-    let stranger = Peer::new(Some("another token of somebody".to_owned())).commit(&address, &good).await;
+    let stranger = peer("another token of somebody").commit(&address, &good).await;
     assert!(stranger.unwrap_err().message().contains("not the fleet's commit token"));
     let mut foreign = good.clone();
     foreign.journal = "k".to_owned();
-    let refused = Peer::new(Some(TOKEN.to_owned())).commit(&address, &foreign).await.unwrap_err();
+    let refused = peer(TOKEN).commit(&address, &foreign).await.unwrap_err();
     assert!(refused.message().contains("is not of k-0-1-"), "{refused}");
     assert_eq!(holder.lake.snapshot("tokens", None).await.unwrap().version, -1);
-    Peer::new(Some(TOKEN.to_owned())).commit(&address, &good).await.unwrap();
+    peer(TOKEN).commit(&address, &good).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -13,7 +13,7 @@ use service::clock::{Clock, Sleep};
 /// When a simulation begins: 2026-11-29, nanoseconds since 1970-01-01 UTC.
 const BEGINNING_NS: i64 = 1_795_910_400_000_000_000;
 /// Simulated time after which a run is stuck.
-const LONGEST: Duration = Duration::from_secs(6 * 3_600);
+const LONGEST: Duration = Duration::from_secs(24 * 3_600);
 
 /// A clock that is moved on from one timer to the next.
 #[derive(Clone, Default)]
@@ -49,6 +49,11 @@ impl SimClock {
     pub(super) fn jump(&self, wrong: Duration, ahead: bool) {
         let wrong_ns = i64::try_from(wrong.as_nanos()).unwrap();
         self.state.lock().wrong_ns = if ahead { wrong_ns } else { -wrong_ns };
+    }
+
+    /// Everything sleeps, and wakes up so much later.
+    pub(super) fn sleep_through(&self, time: Duration) {
+        self.state.lock().now += time;
     }
 
     /// What a clock that is right shows, nanoseconds since 1970-01-01 UTC.

@@ -37,13 +37,23 @@ pub(super) enum Item {
     Log(u128),
 }
 
-/// What was sent, and whether it was acknowledged.
-pub(super) type Ledger = Arc<Mutex<BTreeMap<Item, bool>>>;
+/// What became of an item.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sent {
+    pub(super) acknowledged: bool,
+    /// When it happened, nanoseconds since 1970-01-01 UTC.
+    pub(super) time_ns: u64,
+}
+
+/// What was sent.
+pub(super) type Ledger = Arc<Mutex<BTreeMap<Item, Sent>>>;
 
 /// Span ids of the two spans of a trace.
 pub(super) const TOKEN_SPAN: u64 = 1;
 pub(super) const OTHER_SPAN: u64 = 2;
 
+/// How long tables keep their rows where there is maintenance.
+pub(super) const KEPT: Duration = Duration::from_secs(86_400);
 /// How long a sender waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -59,6 +69,8 @@ pub(super) struct Sender {
     pub(super) pause: Duration,
     /// Share of bodies that are given up after one refusal, and of those sent again although they were acknowledged.
     pub(super) fickle: f64,
+    /// Whether it also sends what happened a while ago.
+    pub(super) late: bool,
     pub(super) seed: u64,
 }
 
@@ -66,14 +78,16 @@ impl Sender {
     pub(super) async fn run(self) {
         let mut rng = StdRng::seed_from_u64(self.seed);
         for key in (self.first..).take(self.bodies as usize) {
-            let (path, bytes, items) = body(key, self.clock.true_ns(), rng.random_bool(0.3));
-            self.ledger.lock().extend(items.iter().map(|item| (*item, false)));
+            let time_ns = self.clock.true_ns() - self.age(&mut rng);
+            let (path, bytes, items) = body(key, time_ns, rng.random_bool(0.3));
+            let note = |acknowledged| items.iter().map(move |item| (*item, Sent { acknowledged, time_ns }));
+            self.ledger.lock().extend(note(false));
             let fickle = rng.random_bool(self.fickle);
             loop {
                 let answer = self.offer(path, &bytes).await;
                 tracing::info!(key, now = ?self.clock.monotonic(), ?answer, "offered");
                 if answer == Some(StatusCode::OK) {
-                    self.ledger.lock().extend(items.iter().map(|item| (*item, true)));
+                    self.ledger.lock().extend(note(true));
                     // Its answer may have been lost on the way: then the sender tries again.
                     if fickle && rng.random_bool(0.5) {
                         self.offer(path, &bytes).await;
@@ -87,6 +101,18 @@ impl Sender {
             }
             self.clock.sleep(self.pause.mul_f64(rng.random())).await;
         }
+    }
+
+    /// How long ago a body's items happened, in nanoseconds: mostly just now, at times long enough ago to be merged at once, or
+    /// so long that they are due to be dropped.
+    fn age(&self, rng: &mut StdRng) -> u64 {
+        let seconds = match rng.random_range(0..8) {
+            _ if !self.late => 0,
+            0 => KEPT.as_secs() - rng.random_range(0..90),
+            1..5 => 1_200 + rng.random_range(0..600),
+            _ => 0,
+        };
+        seconds * 1_000_000_000
     }
 
     /// Sends a body; `None` if there is no answer.

@@ -1,8 +1,9 @@
 //! An object store that fails in every way that S3 and the network before it are known to.
 
+use std::collections::HashMap;
 use std::fmt::{self, Display};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream};
@@ -10,7 +11,7 @@ use futures::{StreamExt, TryStreamExt};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt,
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use parking_lot::Mutex;
@@ -30,6 +31,8 @@ const LATE_MS: u64 = 60_000;
 #[derive(Clone)]
 pub(super) struct Bucket {
     pub(super) objects: Arc<InMemory>,
+    /// When each object was written by the bucket's clock, which is right; nanoseconds since 1970-01-01 UTC.
+    written_ns: Arc<Mutex<HashMap<Path, u64>>>,
     clock: SimClock,
     weather: Arc<Mutex<Weather>>,
 }
@@ -79,12 +82,58 @@ const FAULTS: [Fate; 8] = [
 impl Bucket {
     pub(super) fn new(clock: &SimClock, seed: u64) -> Self {
         let weather = Weather { faults: 0.0, outage: false, rng: StdRng::seed_from_u64(seed) };
-        Self { objects: Arc::default(), clock: clock.clone(), weather: Arc::new(Mutex::new(weather)) }
+        let (objects, written_ns, clock) = (Arc::default(), Arc::default(), clock.clone());
+        Self { objects, written_ns, clock, weather: Arc::new(Mutex::new(weather)) }
     }
 
     pub(super) fn weather(&self, faults: f64, outage: bool) {
         let mut weather = self.weather.lock();
         (weather.faults, weather.outage) = (faults, outage);
+    }
+
+    async fn put(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
+        let answer = self.objects.put_opts(location, payload, opts).await?;
+        self.written_ns.lock().insert(location.clone(), self.clock.true_ns());
+        Ok(answer)
+    }
+
+    /// What is known of an object, by the bucket's clock.
+    fn dated(&self, meta: ObjectMeta) -> ObjectMeta {
+        let Some(ns) = self.written_ns.lock().get(&meta.location).copied() else { return meta };
+        ObjectMeta { last_modified: (UNIX_EPOCH + Duration::from_nanos(ns)).into(), ..meta }
+    }
+
+    /// Whether a call between two processes gets there, and whether its answer comes back.
+    pub(super) async fn call(&self) -> (bool, bool) {
+        let fate = self.fate().await;
+        match fate {
+            Fate::Answered | Fate::Slow | Fate::Conflict | Fate::Precondition => (true, true),
+            Fate::AnswerLost | Fate::DroppedAfter | Fate::Late => (true, false),
+            Fate::Refused | Fate::Dropped => (false, false),
+        }
+    }
+
+    /// Waits for a request to get there and says what becomes of it.
+    async fn fate(&self) -> Fate {
+        let (fate, travel) = {
+            let mut weather = self.weather.lock();
+            let travel = Duration::from_millis(weather.rng.random_range(1..20));
+            let faults = weather.faults;
+            let fate = match (weather.outage, weather.rng.random_bool(faults)) {
+                (true, _) if weather.rng.random_bool(0.5) => Fate::Dropped,
+                (true, _) => Fate::Refused,
+                (false, true) => FAULTS[weather.rng.random_range(0..FAULTS.len())],
+                (false, false) => Fate::Answered,
+            };
+            (fate, travel)
+        };
+        self.clock.sleep(travel).await;
+        match fate {
+            Fate::Dropped => self.clock.sleep(TIMEOUT).await,
+            Fate::Slow => self.clock.sleep(travel * 200).await,
+            _ => {}
+        }
+        fate
     }
 
     /// The store as one life of a process has it.
@@ -100,28 +149,10 @@ struct SimStore {
 }
 
 impl SimStore {
-    /// Waits for the request to get there and says what becomes of it. A process that is dead waits for ever.
+    /// What becomes of a request. A process that is dead waits for ever.
     async fn fate(&self) -> Fate {
         self.step().await;
-        let (fate, travel) = {
-            let mut weather = self.bucket.weather.lock();
-            let travel = Duration::from_millis(weather.rng.random_range(1..20));
-            let faults = weather.faults;
-            let fate = match (weather.outage, weather.rng.random_bool(faults)) {
-                (true, _) if weather.rng.random_bool(0.5) => Fate::Dropped,
-                (true, _) => Fate::Refused,
-                (false, true) => FAULTS[weather.rng.random_range(0..FAULTS.len())],
-                (false, false) => Fate::Answered,
-            };
-            (fate, travel)
-        };
-        self.bucket.clock.sleep(travel).await;
-        match fate {
-            Fate::Dropped => self.bucket.clock.sleep(TIMEOUT).await,
-            Fate::Slow => self.bucket.clock.sleep(travel * 200).await,
-            _ => {}
-        }
-        fate
+        self.bucket.fate().await
     }
 
     async fn step(&self) {
@@ -173,14 +204,14 @@ impl ObjectStore for SimStore {
                 // The network knows nothing of the process: the request arrives even if its sender is dead.
                 tokio::spawn(async move {
                     bucket.clock.sleep(late).await;
-                    let _ = bucket.objects.put_opts(&location, payload, opts).await;
+                    let _ = bucket.put(&location, payload, opts).await;
                 });
                 self.bucket.clock.sleep(TIMEOUT).await;
                 return Err(unavailable());
             }
             Fate::Answered | Fate::AnswerLost | Fate::DroppedAfter | Fate::Slow => {}
         }
-        let answer = self.bucket.objects.put_opts(location, payload, opts).await;
+        let answer = self.bucket.put(location, payload, opts).await;
         self.step().await;
         match fate {
             Fate::AnswerLost => Err(unavailable()),
@@ -199,17 +230,34 @@ impl ObjectStore for SimStore {
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         self.read().await?;
-        self.bucket.objects.get_opts(location, options).await
+        let mut found = self.bucket.objects.get_opts(location, options).await?;
+        found.meta = self.bucket.dated(found.meta);
+        Ok(found)
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        self.bucket.objects.delete_stream(locations)
+        let store = self.clone();
+        let delete = move |location: Result<Path>| {
+            let store = store.clone();
+            async move {
+                let location = location?;
+                let fate = store.fate().await;
+                if !matches!(fate, Fate::Answered | Fate::Slow | Fate::AnswerLost | Fate::DroppedAfter) {
+                    return Err(unavailable());
+                }
+                store.bucket.objects.delete(&location).await?;
+                store.step().await;
+                if matches!(fate, Fate::Answered | Fate::Slow) { Ok(location) } else { Err(unavailable()) }
+            }
+        };
+        locations.then(delete).boxed()
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
         let (store, prefix) = (self.clone(), prefix.cloned());
+        let bucket = store.bucket.clone();
         let found = async move { store.read().await.map(|()| store.bucket.objects.list(prefix.as_ref())) };
-        stream::once(found).try_flatten().boxed()
+        stream::once(found).try_flatten().map_ok(move |meta| bucket.dated(meta)).boxed()
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {

@@ -1,18 +1,25 @@
 //! Machines, a bucket, collectors that die and come back, and weather.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lake::{Lake, Snapshot};
-use object_store::{ObjectStore, ObjectStoreExt};
+use axum::body::Body;
+use axum::http::Request;
+use lake::{Lake, maintain};
+use object_store::ObjectStore;
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use service::Deps;
 use service::clock::{Clock, SharedClock};
 use service::error::{Result, chain};
+use service::shutdown::Stage;
+use telemetry::table::{SPANS, TOKENS, Table};
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, ServiceExt};
 
 use super::clock::SimClock;
 use super::disk::Machine;
@@ -20,10 +27,16 @@ use super::life::Life;
 use super::load::{Door, Ledger, Sender};
 use super::store::Bucket;
 use super::verify::{self, TABLES};
-use crate::commit::Commits;
+use crate::commit::peer::{Dial, Line};
+use crate::commit::{Commits, Fleet};
 use crate::config::Config;
 use crate::pipeline::Pipeline;
 use crate::receive;
+use crate::receive::commit::Desk;
+
+/// Leases that rivals hold, each its own.
+const OWN_LEASES: [&str; 6] =
+    ["committer-1", "committer-2", "committer-3", "maintenance-1", "maintenance-2", "maintenance-3"];
 
 /// How a life ends.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +57,21 @@ pub(super) struct World {
     /// Set once nobody sends any more.
     pub(super) finish: CancellationToken,
     pub(super) rng: Mutex<StdRng>,
+    /// What collectors of this world do beside receiving.
+    pub(super) habits: Habits,
+    /// Where collectors take entries of others, by address.
+    desks: Mutex<BTreeMap<String, watch::Receiver<Option<Door>>>>,
+}
+
+/// What collectors do beside receiving.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Habits {
+    /// They offer themselves for maintenance of the lake.
+    pub(super) maintain: bool,
+    /// They commit together.
+    pub(super) share: bool,
+    /// Each believes that it holds every lease.
+    pub(super) rivals: bool,
 }
 
 /// A machine with a collector on it.
@@ -51,18 +79,22 @@ pub(super) struct Site {
     pub(super) machine: Machine,
     pub(super) door: watch::Sender<Option<Door>>,
     pub(super) config: Config,
+    /// Where others find its desk.
+    pub(super) address: String,
     /// The health of the process that runs now.
     pub(super) deps: Mutex<Option<Deps>>,
 }
 
 impl World {
-    pub(super) fn new(clock: &SimClock, seed: u64) -> Arc<Self> {
+    pub(super) fn new(clock: &SimClock, seed: u64, habits: Habits) -> Arc<Self> {
         Arc::new(Self {
             clock: clock.clone(),
             bucket: Bucket::new(clock, seed ^ 1),
             ledger: Ledger::default(),
             finish: CancellationToken::new(),
             rng: Mutex::new(StdRng::seed_from_u64(seed)),
+            habits,
+            desks: Mutex::default(),
         })
     }
 
@@ -122,22 +154,83 @@ impl World {
         }
     }
 
-    async fn live(&self, site: &Site, life: &Arc<Life>, stop: &CancellationToken) -> Result<()> {
+    async fn live(self: &Arc<Self>, site: &Site, life: &Arc<Life>, stop: &CancellationToken) -> Result<()> {
         let deps = Deps::new(self.shared_clock());
         *site.deps.lock() = Some(deps.clone());
         let lake = Lake::open_on(self.bucket.store(life), &deps).await?;
         let disk = Arc::new(site.machine.disk(life));
-        let commits = Arc::new(Commits::straight(lake.clone(), self.shared_clock()));
+        let commits = Arc::new(self.commits(site, &lake, &deps));
+        if self.habits.maintain {
+            lake.maintain_in_background(self.maintenance(site), &deps);
+        }
+        let desk = receive::commit::router(Desk { commits: Arc::clone(&commits), token: None });
         let pipeline = Pipeline::open(site.config.clone(), lake, commits, deps.clone(), disk).await?;
         let (intake, work) = pipeline.start(stop.clone());
-        site.door.send_replace(Some(Door { router: receive::router(&intake), life: Arc::clone(life) }));
+        let router = receive::router(&intake).merge(desk);
+        site.door.send_replace(Some(Door { router, life: Arc::clone(life) }));
         drop(intake);
         let closing = async {
             stop.cancelled().await;
+            // Leases are given back.
+            deps.shutdown.token(Stage::Accept).cancel();
             site.door.send_replace(None);
         };
         let (ended, ()) = tokio::join!(work, closing);
         ended
+    }
+
+    /// How a site's entries get into the log.
+    fn commits(self: &Arc<Self>, site: &Site, lake: &Lake, deps: &Deps) -> Commits {
+        if !self.habits.share {
+            return Commits::straight(lake.clone(), self.shared_clock());
+        }
+        self.desks.lock().insert(site.address.clone(), site.door.subscribe());
+        let lease = if self.habits.rivals { site.lease("committer") } else { "committer" };
+        let keeper = lake.keep_lease(lease, Some(site.address.clone()), true, deps);
+        let world = Arc::clone(self);
+        let dial: Dial = Box::new(move |address| Ok(world.line(address)));
+        let fleet = Fleet { every: Duration::from_millis(500), token: None, dial };
+        Commits::shared(lake.clone(), keeper, fleet, deps)
+    }
+
+    /// A way to a site's desk that loses requests and answers.
+    fn line(self: &Arc<Self>, address: &str) -> Line {
+        let (world, door) = (Arc::clone(self), self.desks.lock().get(address).cloned());
+        BoxCloneSyncService::new(tower::service_fn(move |request: Request<tonic::body::Body>| {
+            let (world, door) = (Arc::clone(&world), door.as_ref().and_then(|door| door.borrow().clone()));
+            async move {
+                let lost = || BoxError::from("connection reset");
+                let Some(door) = door else { return Err(lost()) };
+                let (there, back) = world.bucket.call().await;
+                if !there {
+                    return Err(lost());
+                }
+                tokio::select! {
+                    biased;
+                    () = door.life.ended() => Err(lost()),
+                    answer = door.router.oneshot(request.map(Body::new)) => match (back, answer) {
+                        (true, Ok(answer)) => Ok(answer.map(tonic::body::Body::new)),
+                        _ => Err(lost()),
+                    },
+                }
+            }
+        }))
+    }
+
+    fn maintenance(&self, site: &Site) -> maintain::Settings {
+        let kept = |table: &Table| (table.name.to_owned(), 1);
+        maintain::Settings {
+            keep_replaced: verify::GRACE,
+            keep_orphans: Duration::from_secs(20),
+            retention_days: [&TOKENS, &SPANS].map(kept).into(),
+            habits: maintain::Habits {
+                lease: if self.habits.rivals { site.lease("maintenance") } else { "maintenance" },
+                look_every: Duration::from_secs(2),
+                sweep_every: Duration::from_secs(8),
+                commits_per_checkpoint: 5,
+                leap: Duration::from_secs(365 * 86_400),
+            },
+        }
     }
 
     /// A sender of a site.
@@ -151,30 +244,33 @@ impl World {
             bodies,
             pause,
             fickle,
+            late: self.habits.maintain,
             seed: rng.random(),
         }
     }
 
-    /// Looks at the tables every so often: versions only grow, and what they name is there.
+    /// Looks at the tables every so often.
     pub(super) async fn observe(self: Arc<Self>, every: Duration) {
-        let reader = self.reader().await;
-        let mut versions = [-1; TABLES.len()];
+        let lake = self.reader().await;
+        let mut reader = verify::Reader::new(&self.bucket, &self.ledger);
         while !self.finish.is_cancelled() {
-            for (snapshot, version) in snapshots(&reader).await.iter().zip(&mut versions) {
-                assert!(snapshot.version >= *version, "{} went back", snapshot.table.name);
-                *version = snapshot.version;
-                if let Some(file) = snapshot.files.last() {
-                    self.bucket.objects.head(&file.path.as_str().into()).await.unwrap();
-                }
-            }
+            reader.look(&lake, &self.clock).await;
             self.clock.sleep(every).await;
         }
     }
 
-    /// Checks the tables against what was sent.
+    /// Checks the tables against what was sent, and again after all that can be merged was merged.
     pub(super) async fn verify(&self) {
-        let reader = self.reader().await;
-        verify::verify(&self.bucket, &snapshots(&reader).await, &self.ledger).await;
+        let lake = self.reader().await;
+        let mut reader = verify::Reader::new(&self.bucket, &self.ledger);
+        reader.verify(&lake, &self.clock).await;
+        if self.habits.maintain {
+            let deps = Deps::new(self.shared_clock());
+            for table in TABLES {
+                lake.compact(table, &deps).await.unwrap();
+            }
+            reader.verify(&lake, &self.clock).await;
+        }
     }
 
     async fn reader(&self) -> Lake {
@@ -183,16 +279,14 @@ impl World {
     }
 }
 
-async fn snapshots(reader: &Lake) -> Vec<Arc<Snapshot>> {
-    let mut snapshots = Vec::new();
-    for table in TABLES {
-        snapshots.push(reader.snapshot(table.name, None).await.unwrap());
-    }
-    snapshots
-}
-
 impl Site {
-    pub(super) fn new(machine: Machine, config: Config) -> Arc<Self> {
-        Arc::new(Self { machine, door: watch::channel(None).0, config, deps: Mutex::default() })
+    pub(super) fn new(number: usize, machine: Machine, config: Config) -> Arc<Self> {
+        let (door, address) = (watch::channel(None).0, format!("http://site-{number}"));
+        Arc::new(Self { machine, door, config, address, deps: Mutex::default() })
+    }
+
+    /// A lease of its own, which nobody else asks for.
+    fn lease(&self, job: &str) -> &'static str {
+        OWN_LEASES.iter().find(|name| name.starts_with(job) && self.address.ends_with(&name[job.len()..])).unwrap()
     }
 }

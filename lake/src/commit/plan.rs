@@ -6,7 +6,7 @@ use std::sync::Arc;
 use service::{Error, Result};
 use telemetry::table::Table;
 
-use super::{Change, Effect, Entry};
+use super::{Change, Effect, Entry, sweeps};
 use crate::log::State;
 use crate::log::action::{Action, CommitInfo};
 use crate::log::schema::{self, Difference};
@@ -73,7 +73,7 @@ impl<'a> Staged<'a> {
         let entry = &change.entry;
         let refused = match change.effect {
             Effect::Advance => self.fence(state, entry),
-            Effect::Rearrange | Effect::Drop => unfounded(change),
+            Effect::Rearrange | Effect::Drop => unfounded(change).or_else(|| swept(state, change)),
         };
         if let Some(verdict) = refused {
             return verdict;
@@ -105,13 +105,14 @@ impl<'a> Staged<'a> {
 
     fn stage(&mut self, table: &Table, state: &State, change: &'a Change, now_ms: i64) {
         let changes = change.effect.changes_data();
+        let removed_ms = change.removed_us.map_or(now_ms, |us| us.div_euclid(1_000));
         self.dropping |= change.effect == Effect::Drop && change.entry.adds.is_empty();
         if change.effect == Effect::Advance {
             self.marks.insert(&change.entry.journal, change.entry.to);
         }
         for path in &change.removes {
             self.removed.insert(path);
-            self.files.extend(state.file(path).map(|file| remove_action(table, file, changes, now_ms)));
+            self.files.extend(state.file(path).map(|file| remove_action(table, file, changes, removed_ms)));
         }
         for add in &change.entry.adds {
             self.added.insert(&add.path);
@@ -126,6 +127,13 @@ fn unfounded(change: &Change) -> Option<Verdict> {
     let founded = !change.removes.is_empty() && (change.effect == Effect::Drop || !change.entry.adds.is_empty());
     let wrong = || Error::invalid(format!("files of table {} that replace nothing", change.entry.table));
     (!founded).then(|| Verdict::Refuse(wrong()))
+}
+
+/// Files that lay about while orphans were swept away may have been among them.
+fn swept(state: &State, change: &Change) -> Option<Verdict> {
+    let gone = !change.entry.adds.is_empty() && sweeps(state) != change.sweeps;
+    let late = || Error::conflict(format!("orphans of table {} were deleted meanwhile", change.entry.table));
+    gone.then(|| Verdict::Refuse(late()))
 }
 
 fn operation(state: &State, staged: &Staged<'_>) -> &'static str {

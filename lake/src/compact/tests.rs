@@ -9,7 +9,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use service::{Deps, Kind};
 use telemetry::table::TOKENS;
 
-use super::{Compaction, compacts, plan, run, write};
+use super::{Compaction, Times, compacts, plan, run, write};
 use crate::sample::{DATE, entry, lake, offer, token};
 use crate::snapshot::Snapshot;
 use crate::{Entry, Lake};
@@ -49,7 +49,7 @@ async fn rows_stay_the_same_files_become_one_and_the_journal_keeps_its_mark() {
     }
     let before = newest(&lake).await;
     let mut compaction = Compaction::new(&deps);
-    let done = compaction.step(&lake, &TOKENS, SOON_US).await.expect("merged");
+    let done = compaction.step(&lake, &TOKENS, Times::at(SOON_US)).await.expect("merged");
     assert!(done.is_some());
     let after = newest(&lake).await;
     assert_eq!((before.files.len(), after.files.len(), after.version), (11, 1, before.version + 1));
@@ -58,7 +58,7 @@ async fn rows_stay_the_same_files_become_one_and_the_journal_keeps_its_mark() {
     let tags: Vec<_> = after.files[0].tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
     assert_eq!(tags, ["level=1", "sort=trace_id,choice,index", "window=2026-11-29T00:00:00Z"]);
     assert_eq!(lake.through(&TOKENS, "j0").await.expect("readable"), Some(6));
-    assert!(compaction.step(&lake, &TOKENS, LATER_US).await.expect("looked").is_none(), "nothing is left to do");
+    assert!(compaction.step(&lake, &TOKENS, Times::at(LATER_US)).await.expect("looked").is_none(), "nothing is left to do");
     let text = deps.metrics.render();
     assert!(text.contains("tokenwatt_lake_compacted_files_total{table=\"tokens\"} 11"), "{text}");
 
@@ -75,7 +75,7 @@ async fn the_log_says_that_no_row_changed() {
     for frame in 0..2 {
         offer(&lake, "j", frame).await.expect("committed");
     }
-    Compaction::new(&Deps::system()).step(&lake, &TOKENS, SOON_US).await.expect("merged").expect("was due");
+    Compaction::new(&Deps::system()).step(&lake, &TOKENS, Times::at(SOON_US)).await.expect("merged").expect("was due");
     let log = folder.path().join("tokens/_delta_log/00000000000000000002.json");
     let log = std::fs::read_to_string(log).expect("an entry");
     assert_eq!(log.matches("\"dataChange\":false").count(), 3, "two removes, one add: {log}");
@@ -97,15 +97,15 @@ async fn minutes_become_a_quarter_and_late_rows_join_them() {
     for frame in 0..4 {
         offer(&lake, "j", frame).await.expect("committed");
     }
-    compaction.step(&lake, &TOKENS, SOON_US).await.expect("merged").expect("was due");
+    compaction.step(&lake, &TOKENS, Times::at(SOON_US)).await.expect("merged").expect("was due");
     for frame in 4..6 {
         offer(&lake, "j", frame).await.expect("committed");
     }
-    compaction.step(&lake, &TOKENS, LATER_US).await.expect("merged").expect("was due");
+    compaction.step(&lake, &TOKENS, Times::at(LATER_US)).await.expect("merged").expect("was due");
     let after = newest(&lake).await;
     assert_eq!(indices(&lake, &after).await, [0, 1, 2, 3, 4, 5]);
     assert_eq!((after.files.len(), after.files[0].tags["level"].as_str()), (1, "2"));
-    assert!(compaction.step(&lake, &TOKENS, LATER_US).await.expect("looked").is_none());
+    assert!(compaction.step(&lake, &TOKENS, Times::at(LATER_US)).await.expect("looked").is_none());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -123,7 +123,7 @@ async fn appends_and_two_processes_that_merge_lose_and_double_nothing() {
                 // Files of level 0 are always due at this time, so every step merges what is there.
                 while lake.snapshot("tokens", None).await.expect("readable").rows() != Some(FRAMES) {
                     lake.shelf("tokens").expect("known").head.refresh().await.expect("readable");
-                    let step = compaction.step(&lake, &TOKENS, SOON_US).await;
+                    let step = compaction.step(&lake, &TOKENS, Times::at(SOON_US)).await;
                     let merged = step.expect("no error but a conflict").is_some();
                     merges.fetch_add(usize::from(merged), Ordering::Relaxed);
                 }
@@ -155,8 +155,8 @@ async fn a_merge_whose_files_others_have_replaced_is_given_up() {
     }
     let job = plan(&TOKENS, &newest(&first).await.files, SOON_US).remove(0);
     second.snapshot("tokens", Some(2)).await.expect("readable");
-    run(&second, &TOKENS, &job, SOON_US).await.expect("merged");
-    let error = run(&first, &TOKENS, &job, SOON_US).await.expect_err("too late");
+    run(&second, &TOKENS, &job, 0, Times::at(SOON_US)).await.expect("merged");
+    let error = run(&first, &TOKENS, &job, 0, Times::at(SOON_US)).await.expect_err("too late");
     assert_eq!(error.kind(), Kind::Conflict);
     let after = newest(&first).await;
     assert_eq!((after.version, after.rows(), after.files.len()), (3, Some(3), 1));
@@ -176,7 +176,7 @@ async fn a_crash_between_write_and_commit_leaves_a_file_that_nobody_sees() {
     let lake = lake(&folder).await;
     assert_eq!((newest(&lake).await.files.len(), newest(&lake).await.rows()), (3, Some(3)));
     assert_eq!(lake.through(&TOKENS, "j").await.expect("readable"), Some(3));
-    Compaction::new(&Deps::system()).step(&lake, &TOKENS, SOON_US).await.expect("merged").expect("was due");
+    Compaction::new(&Deps::system()).step(&lake, &TOKENS, Times::at(SOON_US)).await.expect("merged").expect("was due");
     assert_eq!(indices(&lake, &*newest(&lake).await).await, [0, 1, 2]);
     let files = std::fs::read_dir(folder.path().join(format!("tokens/date={DATE}"))).expect("a folder");
     let names: BTreeSet<_> = files.map(|file| file.expect("a file").file_name()).collect();
@@ -193,9 +193,9 @@ async fn a_file_that_cannot_be_merged_is_tried_once_and_stays() {
         lake.commit(entry).await.expect("committed");
     }
     let mut compaction = Compaction::new(&Deps::system());
-    let error = compaction.step(&lake, &TOKENS, SOON_US).await.expect_err("the log says 14 rows");
+    let error = compaction.step(&lake, &TOKENS, Times::at(SOON_US)).await.expect_err("the log says 14 rows");
     assert_eq!(error.kind(), Kind::Corrupt);
-    assert!(compaction.step(&lake, &TOKENS, SOON_US).await.expect("looked").is_none());
+    assert!(compaction.step(&lake, &TOKENS, Times::at(SOON_US)).await.expect("looked").is_none());
     assert_eq!(newest(&lake).await.files.len(), 2);
 }
 
@@ -243,7 +243,7 @@ async fn a_retry_that_reached_another_collector_is_removed_and_its_minute_is_com
     // The same body at another collector, and one token of which it says something else.
     emit(&lake, "b", 0, &[(0, "m"), (1, "m"), (2, "other")], Some("3,9")).await;
     let mut compaction = Compaction::new(&deps);
-    compaction.step(&lake, &TOKENS, SOON_US).await.expect("merged").expect("was due");
+    compaction.step(&lake, &TOKENS, Times::at(SOON_US)).await.expect("merged").expect("was due");
     let after = newest(&lake).await;
     assert_eq!(indices(&lake, &after).await, [0, 1, 2, 2], "what contradicts stays");
     let minute = crate::sample::DAY_US / 60_000_000;

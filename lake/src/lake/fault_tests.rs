@@ -92,8 +92,8 @@ impl ObjectStore for Faulty {
 }
 
 fn store(faulty: &Arc<Faulty>) -> Store {
-    let root: Arc<dyn ObjectStore> = Arc::clone(faulty) as Arc<dyn ObjectStore>;
-    Store { lake: Arc::clone(&root), root, url: Url::parse("memory:///").expect("a URL") }
+    let lake: Arc<dyn ObjectStore> = Arc::clone(faulty) as Arc<dyn ObjectStore>;
+    Store { lake, url: Url::parse("memory:///").expect("a URL") }
 }
 
 fn lake(faulty: &Arc<Faulty>) -> Lake {

@@ -19,9 +19,11 @@ use service::{Error, Result};
 use telemetry::table::Table;
 
 use super::action::{self, Action};
-use super::{State, TableLog, Written, checkpoint, state};
+use super::{State, TableLog, Written, checkpoint, fold, state};
+use crate::background::in_background;
 use crate::layout::{self, LogFile};
-use crate::store::{Scratch, Store, failure};
+use crate::store::{Store, failure};
+
 
 /// How often a PUT of a log entry whose outcome is unknown is tried again, and how long we wait before the first time.
 const WRITE_ATTEMPTS: u32 = 5;
@@ -217,10 +219,13 @@ impl TableLog for DeltaLog {
     }
 
     async fn checkpoint(&self, version: i64) -> Result<()> {
-        let folded = self.fold(version).await?;
+        let Some(log) = self.copy(version).await? else { return Ok(()) };
+        let table = self.table;
+        let fold = move || fold::fold(table, version, log);
+        let folded = in_background(format!("fold the log of table {}", table.name), fold).await?;
         let (notes, files): (Vec<_>, Vec<_>) = folded.into_iter().partition(|(path, _)| self.is_hint(path));
         for (path, body) in files {
-            match self.store.root.put_opts(&path, body.into(), PutMode::Create.into()).await {
+            match self.store.lake.put_opts(&path, body.into(), PutMode::Create.into()).await {
                 Ok(_) => {}
                 // Another process wrote it, and its bytes may differ: its note belongs to it, ours would not.
                 Err(object_store::Error::AlreadyExists { .. }) => return Ok(()),
@@ -228,7 +233,7 @@ impl TableLog for DeltaLog {
             }
         }
         for (path, body) in notes {
-            self.store.root.put(&path, body.into()).await.map_err(|e| failure(format!("write {path}"), e))?;
+            self.store.lake.put(&path, body.into()).await.map_err(|e| failure(format!("write {path}"), e))?;
         }
         Ok(())
     }
@@ -254,22 +259,23 @@ impl TableLog for DeltaLog {
 }
 
 impl DeltaLog {
-    /// The objects of a checkpoint, made but not written: the library would overwrite what another process is writing.
-    async fn fold(&self, version: i64) -> Result<Vec<(Path, Bytes)>> {
-        let url = self.store.table_url(self.table)?;
-        let failed = |what: &str, e: deltalake::DeltaTableError| {
-            Error::internal(format!("{what} version {version} of table {} for a checkpoint", self.table.name))
-                .with_source(e)
-        };
-        let invalid = |_| Error::invalid(format!("table {} has no version to checkpoint", self.table.name));
-        let at = u64::try_from(version).map_err(invalid)?;
-        let scratch = Arc::new(Scratch::over(Arc::clone(&self.store.root)));
-        let backend: Arc<dyn ObjectStore> = Arc::clone(&scratch) as Arc<dyn ObjectStore>;
-        let builder = deltalake::DeltaTableBuilder::from_url(url.clone()).map_err(|e| failed("locate", e))?;
-        let table = builder.with_storage_backend(backend, url).with_version(at).load().await;
-        let table = table.map_err(|e| failed("load", e))?;
-        deltalake::checkpoints::create_checkpoint(&table, None).await.map_err(|e| failed("fold", e))?;
-        scratch.written().await.map_err(|e| failure("read back a checkpoint", e))
+    /// The objects of the log that make up a version: a checkpoint and the entries after it; `None` if it is itself one.
+    async fn copy(&self, version: i64) -> Result<Option<Vec<(Path, Bytes)>>> {
+        let listing = self.listing(Some(version)).await?;
+        let base = listing.base(Some(version));
+        if base.as_ref().is_some_and(|(base, _)| *base == version) {
+            return Ok(None);
+        }
+        let first = base.as_ref().map_or(0, |(version, _)| version + 1);
+        let entries = (first..=version).map(|version| layout::commit_path(self.table, version));
+        let paths = base.into_iter().flat_map(|(_, parts)| parts).chain(entries);
+        let copies = paths.map(|path| async move {
+            let gap = || Error::corrupt(format!("log of table {} lacks {path}", self.table.name));
+            let body = self.get(&path).await?.ok_or_else(gap)?;
+            Ok((path, body))
+        });
+        let copies: Vec<_> = copies.collect();
+        stream::iter(copies).buffered(READ_AHEAD).try_collect().await.map(Some)
     }
 
     /// The lines of some versions, in order.

@@ -85,7 +85,9 @@ async fn only_the_holder_of_the_lease_works_and_the_next_one_goes_on_where_it_st
     for frame in 0..4 {
         offer(&first.lake, "j", frame).await.expect("committed");
     }
-    first.keeper.tend(&mut first.lease).await.expect("taken");
+    for _ in 0..2 {
+        first.keeper.tend(&mut first.lease).await.expect("taken");
+    }
     second.keeper.tend(&mut second.lease).await.expect("seen");
     for process in [&first, &second] {
         process.clock.pass(Duration::from_secs(11));
@@ -98,7 +100,9 @@ async fn only_the_holder_of_the_lease_works_and_the_next_one_goes_on_where_it_st
     // The first is gone. Its clock stands still; the second's goes on.
     second.keeper.tend(&mut second.lease).await.expect("seen");
     second.clock.pass(Duration::from_secs(16));
-    second.keeper.tend(&mut second.lease).await.expect("taken");
+    for _ in 0..2 {
+        second.keeper.tend(&mut second.lease).await.expect("taken");
+    }
     for frame in 4..6 {
         offer(&second.lake, "j", frame).await.expect("committed");
     }
@@ -109,19 +113,38 @@ async fn only_the_holder_of_the_lease_works_and_the_next_one_goes_on_where_it_st
 }
 
 #[tokio::test]
-async fn a_clock_far_ahead_of_the_stores_deletes_nothing() {
+async fn files_age_by_the_stores_clock_whatever_ours_shows() {
     let store = Arc::new(InMemory::new());
     let mut process = process(&store, Settings::default()).await;
-    offer(&process.lake, "j", 0).await.expect("committed");
-    assert_eq!(process.maintenance.now_us(), None, "nobody knows what time it is yet");
+    assert_eq!(process.keeper.store_us(), None, "nobody knows what time it is yet");
     for _ in 0..2 {
         process.keeper.tend(&mut process.lease).await.expect("held");
     }
-    // The store's clock is the machine's, which is past the sample's rows by less than a week or by much more.
     let store_us = process.keeper.store_us().expect("known from the second heartbeat on");
-    process.clock.jump(100 * 365 * 86_400_000_000);
-    let now_us = process.maintenance.now_us().expect("known");
-    assert!(now_us - store_us <= super::SKEW_US, "{now_us} {store_us}");
+    for jump_us in [100 * 365 * 86_400_000_000, -200 * 365 * 86_400_000_000] {
+        process.clock.jump(jump_us);
+        assert_eq!(process.keeper.store_us(), Some(store_us));
+    }
+    process.clock.pass(Duration::from_secs(5));
+    assert_eq!(process.keeper.store_us(), Some(store_us + 5_000_000));
+}
+
+#[tokio::test]
+async fn a_lake_whose_clock_has_leapt_deletes_nothing_for_now() {
+    let store = Arc::new(InMemory::new());
+    let mut process = process(&store, Settings::default()).await;
+    offer(&process.lake, "j", 0).await.expect("committed");
+    for _ in 0..2 {
+        process.keeper.tend(&mut process.lease).await.expect("held");
+    }
+    assert!(process.maintenance.sweep_all(&process.lake).await, "the first time is believed");
+    let before = process.lake.snapshot("tokens", None).await.expect("readable").files.len();
+    // A machine whose clock its directory shares, set to another century while it is held.
+    process.keeper.leap(100 * 365 * 86_400_000_000);
+    assert!(process.maintenance.sweep_all(&process.lake).await);
+    assert_eq!(process.lake.snapshot("tokens", None).await.expect("readable").files.len(), before);
+    let metrics = process.maintenance.deps.metrics.render();
+    assert!(metrics.contains("tokenwatt_lake_clock_doubted 1"), "{metrics}");
 }
 
 #[test]
@@ -133,7 +156,12 @@ fn settings_that_would_delete_what_readers_hold_are_refused() {
     };
     assert_eq!(faults(Settings::default()), 0);
     let days = BTreeMap::from([("moods".to_owned(), 3), ("tokens".to_owned(), 0)]);
-    let wrong = Settings { keep_replaced: Duration::from_secs(1), keep_orphans: Duration::ZERO, retention_days: days };
+    let wrong = Settings {
+        keep_replaced: Duration::from_secs(1),
+        keep_orphans: Duration::ZERO,
+        retention_days: days,
+        ..Settings::default()
+    };
     assert_eq!(faults(wrong), 4);
     let long = Settings { keep_replaced: Duration::from_secs(25 * 3_600), ..Settings::default() };
     assert_eq!(faults(long), 1, "the log does not remember for so long");

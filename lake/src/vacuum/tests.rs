@@ -4,11 +4,12 @@ use futures::TryStreamExt;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
-use service::Deps;
+use service::{Deps, Kind};
 use telemetry::table::TOKENS;
 
 use super::{Grace, Swept, vacuum};
 use crate::commit::Effect;
+use crate::lake::Swap;
 use crate::sample::{DATE, Hand, entry, offer, token};
 use crate::{Lake, Outcome, layout};
 
@@ -35,7 +36,8 @@ async fn replace_all(lake: &Lake) {
     let name = layout::merged_name("1", 0, &uuid::Uuid::new_v4().simple().to_string());
     let add = lake.write(&TOKENS, DATE, &name, &[token(0), token(1)]).await.expect("written");
     let removes = old.files.iter().map(|file| file.path.clone()).collect();
-    lake.swap(&TOKENS, vec![add], removes, Effect::Rearrange).await.expect("swapped");
+    let swap = Swap { adds: vec![add], removes, effect: Effect::Rearrange, sweeps: 0, now_us: now_ms() * 1_000 };
+    lake.swap(&TOKENS, swap).await.expect("swapped");
 }
 
 #[tokio::test]
@@ -100,6 +102,31 @@ async fn an_orphan_goes_once_it_is_old_and_nobody_can_commit_it_any_more() {
     let swept = vacuum(&lake, &TOKENS, GRACE, now_ms() + 25 * HOUR_MS).await.expect("swept");
     assert_eq!(swept.deleted, 0);
     assert_eq!(lake.snapshot("tokens", None).await.expect("readable").files.len(), 2);
+}
+
+#[tokio::test]
+async fn a_merge_that_stalled_until_its_file_was_swept_away_is_refused() {
+    let lake = lake().await;
+    for frame in 0..2 {
+        offer(&lake, "j", frame).await.expect("committed");
+    }
+    let old = lake.snapshot("tokens", None).await.expect("readable");
+    let name = layout::merged_name("1", 0, "slow");
+    let add = lake.write(&TOKENS, DATE, &name, &[token(0), token(1)]).await.expect("written");
+    let removes: Vec<_> = old.files.iter().map(|file| file.path.clone()).collect();
+    let swap = |add| {
+        let effect = Effect::Rearrange;
+        Swap { adds: vec![add], removes: removes.clone(), effect, sweeps: 0, now_us: now_ms() * 1_000 }
+    };
+    let swept = vacuum(&lake, &TOKENS, GRACE, now_ms() + 25 * HOUR_MS).await.expect("swept");
+    assert_eq!((swept.deleted, swept.deleted_bytes), (1, add.size));
+    let late = lake.swap(&TOKENS, swap(add)).await.expect_err("its file is gone");
+    assert!(late.kind() == Kind::Conflict && late.message().contains("deleted meanwhile"), "{late}");
+    let left = lake.snapshot("tokens", None).await.expect("readable");
+    assert_eq!((left.files.len(), left.rows()), (2, Some(2)));
+    let again = vacuum(&lake, &TOKENS, GRACE, now_ms() + 25 * HOUR_MS).await.expect("swept");
+    assert_eq!(again.deleted, 0);
+    assert_eq!(lake.snapshot("tokens", None).await.expect("readable").version, left.version, "no sweep without an orphan");
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ fn change(journal: &str, from: u64, to: u64, adds: &[&str], removes: &[&str]) ->
     let adds = adds.iter().map(|name| file(name)).collect();
     let entry = Entry { journal: journal.to_owned(), table: "tokens", from, to, adds };
     let removes = removes.iter().map(|name| file(name).path).collect();
-    Arc::new(Change { entry, removes, effect: Effect::Advance })
+    Arc::new(Change::advance(entry, removes))
 }
 
 fn decide(state: &State, changes: &[Arc<Change>]) -> Plan {
