@@ -37,6 +37,8 @@ pub struct Counters {
     pub flush_retries: Counter,
     /// Frames that could not be turned into rows.
     pub dropped_frames: Counter,
+    /// Journal frames that were acknowledged and cannot be read any more.
+    pub damaged_frames: Counter,
     /// Journal on disk, bytes.
     pub journal_bytes: Gauge,
     /// Bytes that the journal may take.
@@ -97,6 +99,10 @@ impl Counters {
             committed_files: counter("committed_files_total", "Files committed to the lake."),
             flush_retries: counter("flush_retries_total", "Uploads and commits that failed and were tried again."),
             dropped_frames: counter("dropped_frames_total", "Journal frames that could not be turned into rows."),
+            damaged_frames: counter(
+                "damaged_frames_total",
+                "Journal frames that the disk did not keep as they were written.",
+            ),
             journal_bytes: gauge("journal_bytes", "Journal on disk."),
             journal_bytes_max: gauge("journal_max_bytes", "Journal on disk at which senders are asked to wait."),
             journal_behind: gauge("journal_behind_frames", "Bodies on disk that wait to be turned into rows."),

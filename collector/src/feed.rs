@@ -8,6 +8,7 @@
 //! The journal's side never waits for the rows' side. An outage of the lake costs disk, not memory, and senders do not notice
 //! it until the journal's room is used up.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -19,7 +20,7 @@ use tokio::sync::watch;
 use crate::batch::Frame;
 use crate::config::BODY_MAX;
 use crate::counters::Counters;
-use crate::journal::{Cursor, Journal, Stored};
+use crate::journal::{Cursor, Journal, Read, Stored};
 use crate::receive;
 use crate::receive::admit::Budget;
 
@@ -47,6 +48,8 @@ pub(crate) struct Feed {
     cursor: Option<Cursor>,
     /// The frame to hand over next.
     next: u64,
+    /// The frame after the last one that was said to be damaged.
+    reported: u64,
     counters: Counters,
 }
 
@@ -57,7 +60,7 @@ pub(crate) fn feed(journal: &Arc<Mutex<Journal>>, memory: Budget, counters: Coun
     let journal = Arc::clone(journal);
     (
         Outlet { queue: sender, memory, last: durable },
-        Feed { queue, ahead: None, last, journal, cursor: None, next: 1, counters },
+        Feed { queue, ahead: None, last, journal, cursor: None, next: 1, reported: 1, counters },
     )
 }
 
@@ -141,11 +144,25 @@ impl Feed {
         let before = self.ahead.as_ref().map_or(u64::MAX, |frame| frame.number);
         let counters = self.counters.clone();
         let work = move || read_back(&journal, next, before, cursor, &counters);
-        let Some((frames, cursor)) = blocking("read the journal", work).await?? else { return Ok(None) };
-        self.cursor = Some(cursor);
-        let Some(last) = frames.last() else { return Ok(None) };
-        self.next = last.number + 1;
+        let Some((frames, read)) = blocking("read the journal", work).await?? else { return Ok(None) };
+        self.report(&read.damaged);
+        self.next = read.cursor.next();
+        self.cursor = Some(read.cursor);
         Ok(Some(frames))
+    }
+
+    /// Says what was acknowledged and is lost, once.
+    fn report(&mut self, damaged: &[RangeInclusive<u64>]) {
+        for range in damaged {
+            let (first, last) = (self.reported.max(*range.start()), *range.end());
+            if first > last {
+                continue;
+            }
+            self.reported = last + 1;
+            self.counters.damaged_frames.add(last + 1 - first);
+            self.journal.lock().damaged(first);
+            tracing::error!(first, last, "frames of the journal are damaged and cannot be read; their file is kept");
+        }
     }
 }
 
@@ -156,12 +173,12 @@ fn read_back(
     before: u64,
     cursor: Option<Cursor>,
     counters: &Counters,
-) -> Result<Option<(Vec<Frame>, Cursor)>> {
+) -> Result<Option<(Vec<Frame>, Read)>> {
     let Some(stretch) = journal.lock().stretch(next) else { return Ok(None) };
     let mut frames = Vec::with_capacity(TAKEN_MAX);
     let mut bytes = 0;
     let mut failed = Ok(());
-    let cursor = stretch.read(next, cursor, |number, stored| match frame(number, &stored, journal, counters) {
+    let read = stretch.read(next, cursor, |number, stored| match frame(number, &stored, journal, counters) {
         Ok(frame) => {
             bytes += frame.body.len();
             frames.push(frame);
@@ -172,7 +189,7 @@ fn read_back(
             false
         }
     })?;
-    failed.map(|()| Some((frames, cursor)))
+    failed.map(|()| Some((frames, read)))
 }
 
 /// A frame as it came. A body that cannot be read any more is set aside, and its frame is empty.

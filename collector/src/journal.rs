@@ -8,7 +8,8 @@
 //! Invariants:
 //! 1. Frames are numbered without gaps in the order of their acks.
 //! 2. A segment ends where the next one begins: what a failed append left behind is not read, even if it could not be cut.
-//! 3. A segment is removed only when all its rows are committed; its digests stay until no retry can come.
+//! 3. A segment is removed only when all its rows are committed; its digests stay until no retry can come. One with frames that
+//!    cannot be read any more stays under another name, and says so.
 //! 4. One process writes a journal: it holds the lock of the directory as long as it lives. A copy of the directory is known
 //!    for one, and gets an id of its own once what it was copied with is committed.
 
@@ -37,7 +38,7 @@ pub use digests::{Digests, Known, REMEMBERED};
 pub use disk::{SharedDisk, SystemDisk};
 pub use frame::Stored;
 pub use room::Room;
-pub use stretch::{Cursor, Stretch};
+pub use stretch::{Cursor, Read, Stretch};
 pub use writer::{Append, run};
 
 use disk::DiskFile;
@@ -69,6 +70,8 @@ pub struct Journal {
     /// Digests of bodies whose segments are gone, and when they may go too.
     faded: VecDeque<(Duration, PathBuf)>,
     aside: BTreeSet<u64>,
+    /// Frames that cannot be read any more and were behind the last sound one of their segment when it was opened.
+    lost: u64,
     room: Arc<Room>,
     _lock: disk::Lock,
 }
@@ -100,6 +103,7 @@ impl Journal {
             running: false,
             faded: VecDeque::new(),
             aside: listed.aside,
+            lost: 0,
             room,
             _lock: lock,
         };
@@ -136,11 +140,14 @@ impl Journal {
     fn take_in(&mut self, first: u64, path: &Path, until: Option<u64>, digests: &Digests) -> Result<()> {
         let scanned = Segment::scan(&*self.disk, path, first, until);
         let (mut segment, size) = scanned.map_err(|error| failed("read", path, error))?;
-        // A later segment was begun after frames that are missing here, and they had been acknowledged.
-        segment.damaged = until.is_some_and(|until| segment.last + 1 < until) && size > segment.bytes;
-        if segment.damaged {
+        if size > segment.bytes {
+            // A later segment was begun after frames that are missing here, and they had been acknowledged.
+            let lost = until.map_or(0, |until| (until - 1).saturating_sub(segment.last));
+            (segment.damaged, self.lost) = (segment.damaged + lost, self.lost + lost);
+        }
+        if segment.damaged > 0 {
             tracing::error!(
-                segment = %path.display(), after = segment.last, until,
+                segment = %path.display(), frames = segment.damaged,
                 "a journal segment is damaged: frames in it cannot be read; the file is kept"
             );
         } else if size > segment.bytes {
@@ -152,7 +159,7 @@ impl Journal {
         }
         self.next = self.next.max(segment.last + 1);
         segment.digests.iter().for_each(|digest| digests.stored(*digest));
-        if segment.digests.is_empty() && !segment.damaged {
+        if segment.digests.is_empty() && segment.damaged == 0 {
             self.disk.remove(path).map_err(|error| failed("remove", path, error))?;
         } else {
             self.segments.push_back(segment);
@@ -204,6 +211,19 @@ impl Journal {
     /// Frames that were set aside because they could not be turned into rows.
     pub fn aside(&self) -> &BTreeSet<u64> {
         &self.aside
+    }
+
+    /// Frames that were found to be missing when it was opened. Others are met when they are read.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Notes that frame `number` cannot be read, so that its file is kept.
+    pub fn damaged(&mut self, number: u64) {
+        let segment = self.segments.iter_mut().find(|segment| segment.last >= number && segment.first <= number);
+        if let Some(segment) = segment {
+            segment.damaged = segment.damaged.max(1);
+        }
     }
 
     /// Whether this process has numbered frames.
@@ -328,8 +348,8 @@ impl Journal {
         directory::write_digests(disk, &self.directory, &path, &segment.digests)
             .map_err(|error| ("write", path, error))?;
         let gone = match segment.damaged {
-            true => disk.rename(from, &from.with_extension("damaged")),
-            false => disk.remove(from),
+            0 => disk.remove(from),
+            _ => disk.rename(from, &from.with_extension("damaged")),
         };
         gone.map_err(|error| ("remove", from.clone(), error))
     }

@@ -78,6 +78,7 @@ impl Pipeline {
             distinct_max: config.distinct_max,
         };
         let mut landing = Landing { shore, settings, limits: limits(&config) };
+        landing.shore.counters.damaged_frames.add(landing.shore.journal.lock().lost());
         let mut marks = landing.marks().await?;
         if landing.shore.journal.lock().copied() {
             marks = settle(&mut landing, marks).await?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::TimestampMicrosecondType;
-use lake::{Entry, FileAdd, Lake, Outcome};
+use lake::{Entry, FileAdd, Lake, Outcome, minutes};
 use parking_lot::Mutex;
 use service::channel::Receiver;
 use service::clock::SharedClock;
@@ -93,8 +93,8 @@ async fn write(closed: &Closed, shore: &Shore) -> Result<Vec<FileAdd>> {
         let name = format!("{}-{}-{}-{random:08x}.parquet", shore.journal_id, closed.from, closed.to);
         let batches = std::slice::from_ref(batch);
         let mut add = retry(shore, || shore.lake.write(closed.table, date, &name, batches)).await?;
-        if let Some(minutes) = late_minutes(batch, shore.clock.now_us()) {
-            add.tags.insert("minutes".to_owned(), minutes);
+        if let Some(late) = late_minutes(batch, shore.clock.now_us()) {
+            add.tags.insert(minutes::TAG.to_owned(), late);
         }
         adds.push(add);
     }
@@ -112,18 +112,7 @@ fn late_minutes(batch: &RecordBatch, now_us: i64) -> Option<String> {
     let times = batch.column_by_name("time")?.as_primitive_opt::<TimestampMicrosecondType>()?;
     let late = times.values().iter().filter(|time| **time < now_us - LATE_US);
     let minutes: BTreeSet<i64> = late.map(|time| time.div_euclid(MINUTE_US)).collect();
-    let mut ranges: Vec<(i64, i64)> = Vec::new();
-    for minute in minutes {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == minute => *last = minute,
-            _ => ranges.push((minute, minute)),
-        }
-    }
-    let print = |(first, last): &(i64, i64)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
-    (!ranges.is_empty()).then(|| ranges.iter().map(print).collect::<Vec<_>>().join(","))
+    minutes::list(minutes)
 }
 
 /// Does it again until it succeeds; only what no waiting can mend ends it.

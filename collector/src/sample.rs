@@ -181,7 +181,7 @@ impl Sampled {
             journal_bytes,
             oldest_unflushed_s: self.oldest_unflushed_s(last),
             throttled_requests: counters.throttled_requests(),
-            dropped_frames: counters.dropped_frames.get(),
+            dropped_frames: counters.dropped_frames.get() + counters.damaged_frames.get(),
             flush_retries: counters.flush_retries.get(),
             runaway_values: counters.runaway_values(),
             disk_free_bytes: disk_free(&self.state),

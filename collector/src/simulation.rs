@@ -128,11 +128,8 @@ fn simulate(seed: u64) {
     let clock = SimClock::default();
     run(&clock, async {
         let mut rng = StdRng::seed_from_u64(seed ^ 2);
-        let habits = Habits {
-            maintain: rng.random_bool(0.6),
-            share: rng.random_bool(0.5),
-            rivals: rng.random_bool(0.3),
-        };
+        let habits =
+            Habits { maintain: rng.random_bool(0.6), share: rng.random_bool(0.5), rivals: rng.random_bool(0.3) };
         tracing::info!(?habits, "a world begins");
         let world = World::new(&clock, seed, habits);
         all_kinds_of_trouble(&world, seed).await;

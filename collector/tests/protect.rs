@@ -75,9 +75,13 @@ impl World {
     }
 
     async fn post_body(&self, signal: &str, encoding: &str, headers: &str, body: &[u8]) -> (u16, String) {
+        self.post_to(&format!("/v1/{signal}"), encoding, headers, body).await
+    }
+
+    async fn post_to(&self, path: &str, encoding: &str, headers: &str, body: &[u8]) -> (u16, String) {
         let mut stream = tokio::net::TcpStream::connect(&self.http).await.unwrap();
         let head = format!(
-            "POST /v1/{signal} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/{encoding}\r\n\
+            "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/{encoding}\r\n\
              content-length: {}\r\n{headers}\r\n",
             body.len()
         );
@@ -223,6 +227,26 @@ async fn principals_and_tenants() {
         [("own", true), ("all-nobody", true), ("forged", false), ("acme-nobody", false), ("refused", false)]
     {
         assert_eq!(rows.contains(name), expected, "{name}");
+    }
+}
+
+/// Loki's protocol has no partial success: a push some of whose lines are rejected is a 400 that says why, and the rest is stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loki_push_with_rejected_lines_is_a_400_and_the_rest_is_stored() {
+    let (acme, token) = principal("acme", Role::Writer, &["acme"]);
+    let world = World::start(&[acme], &tls::Config::default()).await;
+    let stream = |tenant: &str, line: &str| {
+        format!("{{\"stream\":{{\"tokenwatt_tenant\":\"{tenant}\"}},\"values\":[[\"{}\",\"{line}\"]]}}", now_ns())
+    };
+    let push = |streams: &[String]| format!("{{\"streams\":[{}]}}", streams.join(",")).into_bytes();
+    let mixed = push(&[stream("acme", "line-own"), stream("zeta", "line-forged")]);
+    let (status, answer) = world.post_to("/loki/api/v1/push", "json", &bearer(&token), &mixed).await;
+    assert!(status == 400 && answer.contains("1 rejected because this sender"), "{answer}");
+    let own = push(&[stream("acme", "line-alone")]);
+    assert_eq!(world.post_to("/loki/api/v1/push", "json", &bearer(&token), &own).await.0, 204);
+    let rows = world.stop().await;
+    for (line, expected) in [("line-own", true), ("line-alone", true), ("line-forged", false)] {
+        assert_eq!(rows.contains(line), expected, "{line}");
     }
 }
 

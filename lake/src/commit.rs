@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use service::clock::SharedClock;
 use service::{Deps, Error, Kind, Result};
 use telemetry::table::Table;
-use tokio::sync::oneshot;
+use tokio::sync::{MutexGuard, oneshot};
 use uuid::Uuid;
 
 use crate::head::{Head, Known};
@@ -31,6 +31,8 @@ use plan::{Plan, Stamp, Verdict, plan};
 const WAITING_MAX: usize = 1_024;
 /// Lost races after which a commit gives up; each one means that another process made progress.
 const RACES_MAX: u32 = 50;
+/// Entries after which the log is looked at, and without a checkpoint is called long. Ten times what maintenance leaves.
+const LONG_LOG: i64 = 1_000;
 /// Longest pause after a lost race.
 const PAUSE_MS_MAX: u64 = 200;
 
@@ -129,6 +131,12 @@ struct Waiting {
     answer: oneshot::Sender<Result<Outcome>>,
 }
 
+/// What a call has waited for: to commit now, or at the pace.
+enum Place<'c> {
+    Table(Result<MutexGuard<'c, Known>>),
+    Turn(MutexGuard<'c, Option<Duration>>, Duration),
+}
+
 impl Committer {
     pub(crate) fn new(head: Arc<Head>, deps: &Deps) -> Committer {
         let counters = Counters::new(head.table, &deps.metrics);
@@ -141,7 +149,9 @@ impl Committer {
         }
     }
 
-    /// Commits a change, together with those that wait for the same table.
+    /// Commits a change, together with those that wait for the same table; no sooner than `every` after the last commit of this
+    /// kind began, if it is given: what others submit meanwhile goes into the same version. The first after a pause does not
+    /// wait.
     ///
     /// # Errors
     /// `Invalid`, `Conflict`, `Denied`, `Corrupt`; `Overloaded` and `Unavailable`, after which the change may or may not have been
@@ -149,7 +159,7 @@ impl Committer {
     ///
     /// # Cancel safety
     /// A dropped call may or may not have been applied; it can be sent again.
-    pub(crate) async fn submit(&self, change: Change) -> Result<Outcome> {
+    pub(crate) async fn submit(&self, change: Change, every: Option<Duration>) -> Result<Outcome> {
         let change = Arc::new(change);
         loop {
             let mut answer = self.enqueue(&change)?;
@@ -158,8 +168,8 @@ impl Committer {
                     // Cancel safe: an answer not taken yet stays in its channel.
                     biased;
                     outcome = &mut answer => break outcome,
-                    // Cancel safe: a place in the queue for the lock is given up, no more.
-                    known = self.head.lock() => self.commit_waiting(known).await,
+                    // Cancel safe: a place in a queue is given up, no more.
+                    place = self.place(every) => self.commit_from(place).await,
                 }
             };
             match outcome {
@@ -170,36 +180,21 @@ impl Committer {
         }
     }
 
-    /// Like [`Committer::submit`], but no sooner than `every` after the last commit of this kind began: what others submit
-    /// meanwhile goes into the same version. The first after a pause does not wait.
-    ///
-    /// # Errors
-    /// As [`Committer::submit`].
-    ///
-    /// # Cancel safety
-    /// As [`Committer::submit`].
-    pub(crate) async fn submit_at_pace(&self, change: Change, every: Duration) -> Result<Outcome> {
-        let change = Arc::new(change);
-        loop {
-            let mut answer = self.enqueue(&change)?;
-            let outcome = loop {
-                tokio::select! {
-                    // Cancel safe: an answer not taken yet stays in its channel.
-                    biased;
-                    outcome = &mut answer => break outcome,
-                    // Cancel safe: a place in the queue for the turn is given up, no more.
-                    turn = self.turn.lock() => self.take_turn(turn, every).await,
-                }
-            };
-            match outcome {
-                Ok(outcome) => return outcome,
-                // As in `submit`.
-                Err(_) => continue,
-            }
+    async fn place(&self, every: Option<Duration>) -> Place<'_> {
+        match every {
+            None => Place::Table(self.head.lock().await),
+            Some(every) => Place::Turn(self.turn.lock().await, every),
         }
     }
 
-    async fn take_turn(&self, mut last: tokio::sync::MutexGuard<'_, Option<Duration>>, every: Duration) {
+    async fn commit_from(&self, place: Place<'_>) {
+        match place {
+            Place::Table(known) => self.commit_waiting(known).await,
+            Place::Turn(last, every) => self.take_turn(last, every).await,
+        }
+    }
+
+    async fn take_turn(&self, mut last: MutexGuard<'_, Option<Duration>>, every: Duration) {
         if self.waiting.lock().is_empty() {
             return;
         }
@@ -220,7 +215,7 @@ impl Committer {
         Ok(receiver)
     }
 
-    async fn commit_waiting(&self, known: Result<tokio::sync::MutexGuard<'_, Known>>) {
+    async fn commit_waiting(&self, known: Result<MutexGuard<'_, Known>>) {
         let batch = std::mem::take(&mut *self.waiting.lock());
         if batch.is_empty() {
             return;
@@ -275,6 +270,7 @@ impl Committer {
                 Written::Ours => {
                     self.head.advance(known, version, &actions)?;
                     self.counters.committed(changes.len());
+                    self.watch_log(version).await;
                     return Ok(answers(verdicts, version));
                 }
                 Written::Taken => {
@@ -286,6 +282,25 @@ impl Committer {
             }
         }
         Err(Error::unavailable(format!("commit to table {}: lost {RACES_MAX} races", self.head.table.name)))
+    }
+
+    /// Says so if nobody folds the log, for then every process that starts reads all of it.
+    async fn watch_log(&self, version: i64) {
+        if version == 0 || version % LONG_LOG != 0 {
+            return;
+        }
+        // Not known is not worth a word: the next look will tell.
+        let Ok(checkpoint) = self.head.log.newest_checkpoint().await else { return };
+        let entries = version - checkpoint.unwrap_or(0);
+        self.counters.unfolded(entries);
+        if entries >= LONG_LOG {
+            let table = self.head.table.name;
+            tracing::warn!(
+                table,
+                entries,
+                "nobody has made a checkpoint of the log; run one process of the lake with --maintain"
+            );
+        }
     }
 
     /// Whether the log has a checkpoint of a version that we have only just written: it went on without us.

@@ -14,7 +14,6 @@
 
 mod counters;
 mod merge;
-mod minutes;
 mod plan;
 
 use std::collections::{BTreeMap, HashSet};
@@ -32,10 +31,10 @@ use uuid::Uuid;
 use crate::background::in_background;
 use crate::commit::{Effect, sweeps};
 use crate::lake::{Lake, Swap};
-use crate::layout;
 use crate::lease::Keeper;
 use crate::snapshot::{File, FileAdd};
 use crate::store::failure;
+use crate::{layout, minutes};
 use counters::Counters;
 use merge::{Input, Merged, Removed};
 use plan::{Job, plan};
@@ -172,13 +171,7 @@ fn key(job: &Job) -> &str {
     job.files.first().map_or("", |file| &file.path)
 }
 
-async fn run(
-    lake: &Lake,
-    table: &'static Table,
-    job: &Job,
-    sweeps: u64,
-    times: Times,
-) -> Result<(FileAdd, Removed)> {
+async fn run(lake: &Lake, table: &'static Table, job: &Job, sweeps: u64, times: Times) -> Result<(FileAdd, Removed)> {
     let (merged, removed) = write(lake, table, job, times.now_us).await?;
     let removes = job.files.iter().map(|file| file.path.clone()).collect();
     let effect = if removed.rows == 0 { Effect::Rearrange } else { Effect::Drop };

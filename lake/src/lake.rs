@@ -206,7 +206,7 @@ impl Lake {
     pub async fn commit_at_pace(&self, entry: Entry, every: Duration) -> Result<Outcome> {
         self.writable()?;
         let change = Change::advance(entry, Vec::new());
-        self.shelf(change.entry.table)?.committer.submit_at_pace(change, every).await
+        self.shelf(change.entry.table)?.committer.submit(change, Some(every)).await
     }
 
     /// Like [`Lake::commit`], and takes out other files in the same version. If one of them is already gone, nothing happens.
@@ -230,7 +230,7 @@ impl Lake {
 
     async fn submit(&self, change: Change) -> Result<Outcome> {
         self.writable()?;
-        self.shelf(change.entry.table)?.committer.submit(change).await
+        self.shelf(change.entry.table)?.committer.submit(change, None).await
     }
 
     /// The frame up to which a journal's rows are in a table; `None` if it has none there.

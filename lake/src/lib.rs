@@ -17,6 +17,7 @@
 //! 8. Only this crate knows paths and the table format.
 
 pub mod layout;
+pub mod minutes;
 
 mod background;
 mod encode;

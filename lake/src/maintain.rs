@@ -91,7 +91,12 @@ impl Default for Habits {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { keep_replaced: REPLACED.1, keep_orphans: REPLACED.1, retention_days: BTreeMap::new(), habits: Habits::default() }
+        Self {
+            keep_replaced: REPLACED.1,
+            keep_orphans: REPLACED.1,
+            retention_days: BTreeMap::new(),
+            habits: Habits::default(),
+        }
     }
 }
 
@@ -192,7 +197,9 @@ impl Maintenance {
             self.compaction.turn(lake, table, &self.keeper).await;
         }
         let now = self.deps.clock.monotonic();
-        if self.swept_at.is_none_or(|at| now.saturating_sub(at) >= self.settings.habits.sweep_every) && self.sweep_all(lake).await {
+        if self.swept_at.is_none_or(|at| now.saturating_sub(at) >= self.settings.habits.sweep_every)
+            && self.sweep_all(lake).await
+        {
             self.swept_at = Some(now);
         }
     }

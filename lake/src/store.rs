@@ -12,7 +12,6 @@ use object_store::local::LocalFileSystem;
 use object_store::prefix::PrefixStore;
 use object_store::{BackoffConfig, ObjectStore, ObjectStoreExt, PutMode, RetryConfig, path::Path};
 use service::{Error, Kind, Result};
-use telemetry::table::Table;
 use url::Url;
 use uuid::Uuid;
 
@@ -86,12 +85,6 @@ impl Store {
             }
         }
         Ok(())
-    }
-
-    /// Where a table lies, with a slash at its end.
-    pub(crate) fn table_url(&self, table: &Table) -> Result<Url> {
-        let wrong = |e| Error::internal(format!("locate table {}", table.name)).with_source(e);
-        self.url.join(&format!("{}/", table.name)).map_err(wrong)
     }
 
     /// Writes one small object twice: the second time it must be refused.

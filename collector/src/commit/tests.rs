@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,6 +8,7 @@ use lake::{Entry, Keeper, Lake, Outcome};
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use service::clock::Clock;
+use service::tls::{self, Acceptor};
 use service::{Deps, Kind};
 use telemetry::table::TOKENS;
 use tokio::net::TcpListener;
@@ -45,34 +47,52 @@ struct Process {
 }
 
 async fn process(store: &Arc<dyn ObjectStore>, address: Option<String>, token: &str) -> Process {
+    process_that_trusts(store, address, token, None).await
+}
+
+async fn process_that_trusts(
+    store: &Arc<dyn ObjectStore>,
+    address: Option<String>,
+    token: &str,
+    ca: Option<PathBuf>,
+) -> Process {
     let clock = Arc::new(Hand::default());
     let deps = Deps::new(clock.clone());
     let lake = Lake::open_on(Arc::clone(store), &deps).await.unwrap();
     let wanted = address.is_some();
     let keeper = lake.keep_lease("committer", address, wanted, &deps);
     let token = Some(token.to_owned());
-    let fleet = Fleet { every: PACE, token, dial: network(None) };
+    let fleet = Fleet { every: PACE, token, dial: network(ca) };
     let commits = Arc::new(Commits::shared(lake.clone(), keeper.clone(), fleet, &deps));
     Process { lake, deps, clock, commits, keeper }
 }
 
 /// The holder of the lease, serving.
 async fn holder(store: &Arc<dyn ObjectStore>) -> Process {
+    holder_behind(store, Acceptor::default()).await
+}
+
+async fn holder_behind(store: &Arc<dyn ObjectStore>, acceptor: Acceptor) -> Process {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let process = process(store, Some(format!("http://{}", listener.local_addr().unwrap())), TOKEN).await;
+    let port = listener.local_addr().unwrap().port();
+    let process = process(store, Some(format!("{}://localhost:{port}", acceptor.scheme())), TOKEN).await;
     while !process.keeper.is_mine() {
         tokio::task::yield_now().await;
     }
     let routes: Router =
         router(Desk { commits: process.commits.clone(), token: Some(service::secret::Secret::new(TOKEN)) });
     let stop = process.deps.shutdown.token(service::shutdown::Stage::Ingest);
-    tokio::spawn(serve::serve(listener, service::tls::Acceptor::default(), routes, Duration::from_secs(3_600), stop));
+    tokio::spawn(serve::serve(listener, acceptor, routes, Duration::from_secs(3_600), stop));
     process
 }
 
 /// A collector that sees who holds the lease.
 async fn member(store: &Arc<dyn ObjectStore>, token: &str) -> Process {
-    let process = process(store, None, token).await;
+    member_that_trusts(store, token, None).await
+}
+
+async fn member_that_trusts(store: &Arc<dyn ObjectStore>, token: &str, ca: Option<PathBuf>) -> Process {
+    let process = process_that_trusts(store, None, token, ca).await;
     while process.keeper.standing() == lake::Standing::Open {
         tokio::task::yield_now().await;
     }
@@ -116,6 +136,29 @@ async fn entries_of_all_collectors_are_committed_by_the_one_that_holds_the_lease
     assert_eq!(snapshot.rows(), Some(9));
     assert!(a.deps.metrics.render().contains("tokenwatt_collector_entries_sent_total 4"));
     assert!(!a.deps.metrics.render().contains("tokenwatt_lake_commits_total"), "members write no version");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn under_tls_too_for_those_who_trust_its_authority() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: String| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let (cert, key) = (file("cert.pem", made.cert.pem()), file("key.pem", made.signing_key.serialize_pem()));
+    let files = tls::Config { cert: Some(cert.clone()), key: Some(key), ..tls::Config::default() };
+    let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    let _holder = holder_behind(&store, Acceptor::load(&files).unwrap()).await;
+    let (trusting, wary) = (member_that_trusts(&store, TOKEN, Some(cert)).await, member(&store, TOKEN).await);
+    for (process, journal, way) in [(&trusting, "a", "entries_sent_total"), (&wary, "b", "entries_unsent_total")] {
+        let entry = entry(&process.lake, journal, 0).await;
+        assert!(matches!(process.commits.commit(entry).await.unwrap(), Outcome::Committed { .. }));
+        assert!(count(process, way), "{journal}");
+    }
+    let fresh = Lake::open_on(store, &Deps::system()).await.unwrap();
+    assert_eq!(fresh.snapshot("tokens", None).await.unwrap().rows(), Some(2));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,6 @@
-//! A file of the journal: a header, then frames, appended only.
+//! A file of the journal: a header, then frames, appended only. A frame that is damaged does not hide those after it.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use super::disk::{Disk, DiskFile};
@@ -10,6 +10,10 @@ use super::frame::{self, Stored};
 pub(super) const MAGIC: [u8; 16] = *b"tokenwatt jrnl 1";
 /// Bytes read from disk at once.
 const READ_BYTES: usize = 256 * 1024;
+/// Bytes in which a frame is searched for at once.
+const SEARCH_BYTES: usize = 1 << 20;
+/// Numbers that damage may leave out: a segment holds fewer frames.
+const GAP_MAX: u64 = 1 << 21;
 
 /// A segment and what it holds.
 #[derive(Clone, Debug)]
@@ -22,8 +26,8 @@ pub(super) struct Segment {
     pub(super) last: u64,
     /// Sound bytes.
     pub(super) bytes: u64,
-    /// Whether frames in it cannot be read any more; the file is then kept for whoever can.
-    pub(super) damaged: bool,
+    /// Frames of it that cannot be read any more; the file is then kept for whoever can.
+    pub(super) damaged: u64,
     /// Digest of each body.
     pub(super) digests: Vec<u128>,
 }
@@ -41,11 +45,11 @@ pub(super) fn number(path: &Path) -> Option<u64> {
 impl Segment {
     /// An empty segment that begins with frame `first`.
     pub(super) fn empty(path: PathBuf, first: u64) -> Self {
-        Self { path, first, last: first.saturating_sub(1), bytes: 0, damaged: false, digests: Vec::new() }
+        Self { path, first, last: first.saturating_sub(1), bytes: 0, damaged: 0, digests: Vec::new() }
     }
 
-    /// Reads a segment through, up to its end, its first torn frame or frame `until`, with which the next segment begins: what
-    /// is there from then on was never acknowledged. Also says how large the file is.
+    /// Reads a segment through, up to its last sound frame or frame `until`, with which the next segment begins: what is there
+    /// from then on was never acknowledged. Also says how large the file is.
     pub(super) fn scan(disk: &dyn Disk, path: &Path, first: u64, until: Option<u64>) -> io::Result<(Self, u64)> {
         let mut segment = Self::empty(path.to_owned(), first);
         let mut reader = Reader::open(disk, path, Place { at: 0, next: first }, None)?;
@@ -54,6 +58,7 @@ impl Segment {
             if until.is_some_and(|until| number >= until) {
                 break;
             }
+            segment.damaged += number - segment.last - 1;
             segment.last = number;
             segment.bytes = reader.place.at;
             segment.digests.push(stored.digest);
@@ -88,20 +93,91 @@ impl Reader {
         let mut file = BufReader::with_capacity(READ_BYTES, Window { file, at: place.at, end });
         if place.at == 0 {
             let mut magic = [0; MAGIC.len()];
-            match file.read_exact(&mut magic) {
-                Ok(()) if magic == MAGIC => place.at = MAGIC.len() as u64,
+            if filled(file.read_exact(&mut magic))? {
                 // Torn before the header was written: there is nothing in it.
-                Ok(()) if magic == [0; MAGIC.len()] => {}
-                Ok(()) => return Err(io::Error::new(io::ErrorKind::InvalidData, "not a journal of this version")),
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
-                Err(error) => return Err(error),
+                place.at = if magic == [0; MAGIC.len()] { 0 } else { MAGIC.len() as u64 };
             }
+            let mut reader = Self { file, place, end };
+            // Damage does not make it another version's file: that one's frames would not be sound.
+            if place.at > 0 && magic != MAGIC {
+                if reader.sound()?.is_none() {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, "not a journal of this version"));
+                }
+                reader.go_to(place);
+            }
+            return Ok(reader);
         }
         Ok(Self { file, place, end })
     }
 
-    /// The next frame; `None` at the end and at the first torn frame.
+    /// The next sound frame; `None` if there is none. Numbers that it leaves out are of damaged frames.
     pub(super) fn next(&mut self) -> io::Result<Option<(u64, Stored)>> {
+        if let Some(found) = self.sound()? {
+            return Ok(Some(found));
+        }
+        match self.search()? {
+            Some(place) => {
+                self.go_to(place);
+                self.sound()
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn go_to(&mut self, place: Place) {
+        self.place = place;
+        self.file.consume(self.file.buffer().len());
+        self.file.get_mut().at = place.at;
+    }
+
+    /// Looks for a sound frame of a later number beyond a damaged one, byte by byte: whatever was damaged, lengths are not relied
+    /// upon.
+    fn search(&mut self) -> io::Result<Option<Place>> {
+        let damaged = self.place;
+        let mut chunk = vec![0; SEARCH_BYTES + frame::HEADER];
+        let mut at = damaged.at;
+        while damaged.at > 0 && at < self.end {
+            let count = self.read_at(at, &mut chunk)?;
+            let headers = chunk.get(..count).unwrap_or_default().windows(frame::HEADER).take(SEARCH_BYTES);
+            for (start, header) in (at..).zip(headers) {
+                let Some(next) = self.plausible(start, header) else { continue };
+                self.go_to(Place { at: start, next });
+                if self.sound()?.is_some() {
+                    return Ok(Some(Place { at: start, next }));
+                }
+                self.place = damaged;
+            }
+            at += SEARCH_BYTES as u64;
+        }
+        self.place = damaged;
+        Ok(None)
+    }
+
+    /// The number in what may be the header of a frame after the last sound one.
+    fn plausible(&self, at: u64, header: &[u8]) -> Option<u64> {
+        let (length, _) = frame::prefix(header.first_chunk()?)?;
+        let number = u64::from_le_bytes(*header.get(frame::PREFIX..)?.first_chunk()?);
+        let fits = at + (frame::PREFIX + length) as u64 <= self.end;
+        let follows = (1..=GAP_MAX).contains(&number.checked_sub(self.place.next)?);
+        (fits && follows).then_some(number)
+    }
+
+    /// Fills `into` as far as there are bytes.
+    fn read_at(&mut self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        let window = self.file.get_mut();
+        let most = usize::try_from(self.end.saturating_sub(at)).unwrap_or(usize::MAX).min(into.len());
+        let mut count = 0;
+        while let Some(rest) = into.get_mut(count..most).filter(|rest| !rest.is_empty()) {
+            match window.file.read(at + count as u64, rest)? {
+                0 => break,
+                read => count += read,
+            }
+        }
+        Ok(count)
+    }
+
+    /// The frame that begins here, if it is sound.
+    fn sound(&mut self) -> io::Result<Option<(u64, Stored)>> {
         let mut prefix = [0; frame::PREFIX];
         if self.place.at == 0 || !filled(self.file.read_exact(&mut prefix))? {
             return Ok(None);
@@ -116,7 +192,7 @@ impl Reader {
             return Ok(None);
         }
         let Some((number, stored)) = frame::decode(rest, crc) else { return Ok(None) };
-        // Frames are numbered without gaps: another number was written by somebody else.
+        // Frames are numbered without gaps: another number is damage, or was written by somebody else.
         if number != self.place.next {
             return Ok(None);
         }

@@ -1,5 +1,6 @@
 //! Reading frames back from disk a piece at a time, without holding the journal meanwhile.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use service::error::Result;
@@ -14,6 +15,7 @@ pub struct Stretch {
     disk: SharedDisk,
     path: PathBuf,
     first: u64,
+    last: u64,
     end: u64,
 }
 
@@ -24,17 +26,24 @@ pub struct Cursor {
     place: Place,
 }
 
-#[cfg(test)]
 impl Cursor {
     /// The frame after those that were read.
-    pub(super) fn place_next(&self) -> u64 {
+    pub fn next(&self) -> u64 {
         self.place.next
     }
 }
 
+/// What came of reading.
+pub struct Read {
+    /// Where to go on.
+    pub cursor: Cursor,
+    /// Frames that cannot be read any more.
+    pub damaged: Vec<RangeInclusive<u64>>,
+}
+
 impl Stretch {
     pub(super) fn new(disk: SharedDisk, segment: &Segment) -> Self {
-        Self { disk, path: segment.path.clone(), first: segment.first, end: segment.bytes }
+        Self { disk, path: segment.path.clone(), first: segment.first, last: segment.last, end: segment.bytes }
     }
 
     /// Shows frames from `number` on to `visit` while it says so; `cursor` is where the last call ended.
@@ -46,16 +55,31 @@ impl Stretch {
         number: u64,
         cursor: Option<Cursor>,
         mut visit: impl FnMut(u64, Stored) -> bool,
-    ) -> Result<Cursor> {
+    ) -> Result<Read> {
         let known = cursor.filter(|cursor| cursor.path == self.path && cursor.place.next <= number);
         let place = known.map_or(Place { at: 0, next: self.first }, |cursor| cursor.place);
         let unreadable = |error| failed("read", &self.path, error);
         let mut reader = Reader::open(&*self.disk, &self.path, place, Some(self.end)).map_err(unreadable)?;
-        while let Some((found, stored)) = reader.next().map_err(unreadable)? {
-            if found >= number && !visit(found, stored) {
-                break;
+        let mut damaged = Vec::new();
+        loop {
+            let expected = reader.place.next;
+            let found = reader.next().map_err(unreadable)?;
+            let until = found.as_ref().map_or(self.last + 1, |(found, _)| *found);
+            if expected.max(number) < until {
+                damaged.push(expected.max(number)..=until - 1);
+            }
+            match found {
+                Some((found, stored)) => {
+                    if found >= number && !visit(found, stored) {
+                        break;
+                    }
+                }
+                None => {
+                    reader.place = Place { at: self.end, next: reader.place.next.max(self.last + 1) };
+                    break;
+                }
             }
         }
-        Ok(Cursor { path: self.path.clone(), place: reader.place })
+        Ok(Read { cursor: Cursor { path: self.path.clone(), place: reader.place }, damaged })
     }
 }

@@ -188,6 +188,20 @@ fn labels_become_the_resource() {
     assert_eq!(labels, BTreeMap::from([("gpu".to_owned(), "0".to_owned())]));
 }
 
+/// However many labels `target_info` has, a resource keeps at most 128 of them.
+#[test]
+fn a_target_describes_itself_within_bounds() {
+    let line = |letter: char| {
+        let labels: Vec<String> = (0..50).map(|number| format!("{letter}{number}=\"v\"")).collect();
+        format!("target_info{{{}}} 1\n", labels.join(","))
+    };
+    let text = format!("# TYPE target_info gauge\n{}{}{}{}other 3\n", line('a'), line('b'), line('c'), line('d'));
+    let request = scraped(&target(|_| {}), &mut Series::default(), Some(&text), NOW);
+    let resource = texts(&request.resource_metrics[0].resource.as_ref().unwrap().attributes);
+    let described = resource.values().filter(|value| *value == "v").count();
+    assert_eq!(described, 128, "{resource:?}");
+}
+
 /// Names, units and types are kept as OTLP spells them.
 #[test]
 fn metadata_survives() {

@@ -61,6 +61,7 @@ pub(super) struct World {
     pub(super) habits: Habits,
     /// Where collectors take entries of others, by address.
     desks: Mutex<BTreeMap<String, watch::Receiver<Option<Door>>>>,
+    reader: tokio::sync::Mutex<verify::Reader>,
 }
 
 /// What collectors do beside receiving.
@@ -87,10 +88,12 @@ pub(super) struct Site {
 
 impl World {
     pub(super) fn new(clock: &SimClock, seed: u64, habits: Habits) -> Arc<Self> {
+        let (bucket, ledger) = (Bucket::new(clock, seed ^ 1), Ledger::default());
         Arc::new(Self {
             clock: clock.clone(),
-            bucket: Bucket::new(clock, seed ^ 1),
-            ledger: Ledger::default(),
+            reader: verify::Reader::new(&bucket, &ledger).into(),
+            bucket,
+            ledger,
             finish: CancellationToken::new(),
             rng: Mutex::new(StdRng::seed_from_u64(seed)),
             habits,
@@ -251,18 +254,17 @@ impl World {
 
     /// Looks at the tables every so often.
     pub(super) async fn observe(self: Arc<Self>, every: Duration) {
-        let lake = self.reader().await;
-        let mut reader = verify::Reader::new(&self.bucket, &self.ledger);
+        let lake = self.lake().await;
         while !self.finish.is_cancelled() {
-            reader.look(&lake, &self.clock).await;
+            self.reader.lock().await.look(&lake, &self.clock).await;
             self.clock.sleep(every).await;
         }
     }
 
     /// Checks the tables against what was sent, and again after all that can be merged was merged.
     pub(super) async fn verify(&self) {
-        let lake = self.reader().await;
-        let mut reader = verify::Reader::new(&self.bucket, &self.ledger);
+        let lake = self.lake().await;
+        let mut reader = self.reader.lock().await;
         reader.verify(&lake, &self.clock).await;
         if self.habits.maintain {
             let deps = Deps::new(self.shared_clock());
@@ -273,7 +275,7 @@ impl World {
         }
     }
 
-    async fn reader(&self) -> Lake {
+    async fn lake(&self) -> Lake {
         let store: Arc<dyn ObjectStore> = Arc::clone(&self.bucket.objects) as Arc<dyn ObjectStore>;
         Lake::open_on(store, &Deps::new(self.shared_clock())).await.unwrap()
     }
@@ -287,6 +289,7 @@ impl Site {
 
     /// A lease of its own, which nobody else asks for.
     fn lease(&self, job: &str) -> &'static str {
-        OWN_LEASES.iter().find(|name| name.starts_with(job) && self.address.ends_with(&name[job.len()..])).unwrap()
+        let own = |name: &&&str| name.strip_prefix(job).is_some_and(|number| self.address.ends_with(number));
+        OWN_LEASES.iter().find(own).unwrap()
     }
 }

@@ -30,6 +30,13 @@ impl Counters {
         self.of("tokenwatt_lake_commit_failures_total", "Commits that ended with an error.").inc();
     }
 
+    /// The log has so many entries that no checkpoint folds.
+    pub(super) fn unfolded(&self, entries: i64) {
+        let help = "Log entries that no checkpoint folds, looked at every 1,000 versions.";
+        let labels = [("table", self.table.name.to_owned())];
+        self.registry.gauge("tokenwatt_lake_unfolded_entries", help, &labels).set(entries as f64);
+    }
+
     fn of(&self, name: &str, help: &str) -> Counter {
         self.registry.counter(name, help, &[("table", self.table.name.to_owned())])
     }

@@ -6,7 +6,7 @@ use object_store::memory::InMemory;
 use service::Deps;
 use telemetry::table::TOKENS;
 
-use super::{Entry, Outcome};
+use super::{Committer, Entry, LONG_LOG, Outcome};
 use crate::sample::{DATE, Hand, entry, lake, offer, token};
 use crate::{Lake, layout};
 
@@ -123,6 +123,27 @@ async fn committers_that_both_think_the_lease_is_theirs_lose_and_double_nothing(
     for journal in ["a", "b", "c", "d"] {
         assert_eq!(frames(&fresh, journal).await, (0..10).collect::<Vec<_>>(), "{journal}");
     }
+}
+
+#[tokio::test]
+async fn a_log_that_nobody_folds_is_noticed() {
+    let deps = Deps::system();
+    let lake = Lake::open_on(Arc::new(InMemory::new()), &deps).await.expect("a lake");
+    let committer = Committer::new(Arc::clone(&lake.shelf("tokens").expect("known").head), &deps);
+    let noticed = |entries: i64| {
+        deps.metrics.render().contains(&format!("tokenwatt_lake_unfolded_entries{{table=\"tokens\"}} {entries}\n"))
+    };
+    offer(&lake, "j", 0).await.expect("committed");
+    committer.watch_log(LONG_LOG - 1).await;
+    assert!(!deps.metrics.render().contains("unfolded"), "not every version is worth a look");
+    committer.watch_log(LONG_LOG).await;
+    assert!(noticed(LONG_LOG), "{}", deps.metrics.render());
+    for frame in 1..4 {
+        offer(&lake, "j", frame).await.expect("committed");
+    }
+    lake.checkpoint("tokens").await.expect("a checkpoint");
+    committer.watch_log(LONG_LOG).await;
+    assert!(noticed(LONG_LOG - 3), "{}", deps.metrics.render());
 }
 
 #[tokio::test]

@@ -16,8 +16,8 @@ use object_store::{
 use service::Deps;
 use telemetry::table::TOKENS;
 
-use super::{Compaction, Times};
 use super::tests::{SOON_US, indices, newest};
+use super::{Compaction, Times};
 use crate::Lake;
 use crate::sample::offer;
 
@@ -116,7 +116,12 @@ async fn a_merge_cut_short_at_any_request_leaves_every_row_once_and_the_next_one
             let fresh = Lake::open_on(inner, &Deps::system()).await.expect("a lake");
             assert_eq!(sorted(&fresh).await, [0, 1, 2], "after {requests} requests");
             assert_eq!(fresh.through(&TOKENS, "j").await.expect("readable"), Some(3));
-            while Compaction::new(&Deps::system()).step(&fresh, &TOKENS, Times::at(SOON_US)).await.expect("merged").is_some() {}
+            while Compaction::new(&Deps::system())
+                .step(&fresh, &TOKENS, Times::at(SOON_US))
+                .await
+                .expect("merged")
+                .is_some()
+            {}
             assert_eq!((newest(&fresh).await.files.len(), sorted(&fresh).await), (1, vec![0, 1, 2]));
             offer(&fresh, "j", 3).await.expect("the journal goes on");
         }

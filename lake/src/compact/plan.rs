@@ -15,8 +15,6 @@ const MINUTE_US: i64 = 60_000_000;
 const LATE_FILES: usize = 8;
 /// Time after which fewer are. Milliseconds.
 const LATE_MS: i64 = 15 * 60_000;
-/// Rows of one merge that are not in the table's order yet: they are all in memory, at roughly half a kilobyte each.
-const UNSORTED_ROWS_MAX: u64 = 256 * 1024;
 /// Rows of one merge.
 const ROWS_MAX: u64 = 2 << 20;
 /// Bytes of the files of one merge, which are in memory as they lie in the store.
@@ -112,16 +110,17 @@ type Window<'a> = (i64, Level, &'a str);
 pub(super) fn plan(table: &Table, files: &[Arc<File>], now_us: i64) -> Vec<Job> {
     let mut windows: BTreeMap<Window<'_>, Vec<Arc<File>>> = BTreeMap::new();
     let mut there: BTreeMap<Window<'_>, Vec<Arc<File>>> = BTreeMap::new();
-    for file in files.iter().filter(|file| !is_full(file)) {
+    let order = order_tag(table);
+    let is_due = |file: &Arc<File>| !is_full(file) || (file.rows.is_some() && !is_sorted(file, &order));
+    for file in files.iter().filter(|file| is_due(file)) {
         let Some((level, newest_us)) = Level::of(file).zip(file.newest_time_us()) else { continue };
-        if let Some((start, _)) = level.window(newest_us) {
+        if let Some((start, _)) = level.window(newest_us).filter(|_| !is_full(file)) {
             there.entry((start, level, &file.date)).or_default().push(Arc::clone(file));
         }
         if let Some((start, level)) = due(level, newest_us, now_us) {
             windows.entry((start, level, &file.date)).or_default().push(Arc::clone(file));
         }
     }
-    let order = order_tag(table);
     let jobs = windows.into_iter().rev().flat_map(|(window, mut files)| {
         let (window_us, level, date) = window;
         if let Some(old) = there.get(&window) {
@@ -133,10 +132,20 @@ pub(super) fn plan(table: &Table, files: &[Arc<File>], now_us: i64) -> Vec<Job> 
                 files.extend(old.iter().cloned());
             }
         }
-        let parts = split(files, &order).into_iter();
-        parts.map(move |files| Job { date: date.to_owned(), level, window_us, files })
+        let parts = split(files).into_iter().filter(|files| is_worth_it(files, level, &order));
+        let parts: Vec<_> = parts.collect();
+        parts.into_iter().map(move |files| Job { date: date.to_owned(), level, window_us, files })
     });
     jobs.collect()
+}
+
+/// One file alone stays as it is, unless nothing will ever be merged with it and its rows are not in order.
+fn is_worth_it(files: &[Arc<File>], level: Level, order: &str) -> bool {
+    match files {
+        [] => false,
+        [alone] => !is_sorted(alone, order) && alone.size <= BYTES_MAX && (is_full(alone) || level == Level::Day),
+        _ => true,
+    }
 }
 
 fn is_full(file: &File) -> bool {
@@ -156,43 +165,38 @@ fn due(level: Level, newest_us: i64, now_us: i64) -> Option<(i64, Level)> {
 #[derive(Default)]
 struct Size {
     rows: u64,
-    unsorted: u64,
     bytes: u64,
     files: usize,
 }
 
 impl Size {
-    fn add(&mut self, file: &File, order: &str) {
-        let rows = file.rows.unwrap_or(u64::MAX);
-        self.rows = self.rows.saturating_add(rows);
-        self.unsorted = self.unsorted.saturating_add(if is_sorted(file, order) { 0 } else { rows });
+    fn add(&mut self, file: &File) {
+        self.rows = self.rows.saturating_add(file.rows.unwrap_or(u64::MAX));
         self.bytes = self.bytes.saturating_add(file.size);
         self.files += 1;
     }
 
     fn fits(&self) -> bool {
-        let rows = self.rows <= ROWS_MAX && self.unsorted <= UNSORTED_ROWS_MAX;
-        rows && self.bytes <= BYTES_MAX && self.files <= FILES_MAX
+        self.rows <= ROWS_MAX && self.bytes <= BYTES_MAX && self.files <= FILES_MAX
     }
 }
 
-/// Files by time, in groups that a merge can hold. One file alone stays as it is.
-fn split(mut files: Vec<Arc<File>>, order: &str) -> Vec<Vec<Arc<File>>> {
+/// Files by time, in groups that a merge can hold.
+fn split(mut files: Vec<Arc<File>>) -> Vec<Vec<Arc<File>>> {
     files.sort_by_key(|file| oldest_us(file));
     let mut groups: Vec<Vec<Arc<File>>> = Vec::new();
     let mut size = Size::default();
     for file in files {
-        size.add(&file, order);
+        size.add(&file);
         match groups.last_mut() {
             Some(group) if size.fits() => group.push(file),
             _ => {
                 size = Size::default();
-                size.add(&file, order);
+                size.add(&file);
                 groups.push(vec![file]);
             }
         }
     }
-    groups.retain(|group| group.len() > 1);
     groups
 }
 

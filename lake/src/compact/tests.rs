@@ -58,7 +58,10 @@ async fn rows_stay_the_same_files_become_one_and_the_journal_keeps_its_mark() {
     let tags: Vec<_> = after.files[0].tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
     assert_eq!(tags, ["level=1", "sort=trace_id,choice,index", "window=2026-11-29T00:00:00Z"]);
     assert_eq!(lake.through(&TOKENS, "j0").await.expect("readable"), Some(6));
-    assert!(compaction.step(&lake, &TOKENS, Times::at(LATER_US)).await.expect("looked").is_none(), "nothing is left to do");
+    assert!(
+        compaction.step(&lake, &TOKENS, Times::at(LATER_US)).await.expect("looked").is_none(),
+        "nothing is left to do"
+    );
     let text = deps.metrics.render();
     assert!(text.contains("tokenwatt_lake_compacted_files_total{table=\"tokens\"} 11"), "{text}");
 

@@ -24,7 +24,6 @@ use crate::background::in_background;
 use crate::layout::{self, LogFile};
 use crate::store::{Store, failure};
 
-
 /// How often a PUT of a log entry whose outcome is unknown is tried again, and how long we wait before the first time.
 const WRITE_ATTEMPTS: u32 = 5;
 const WRITE_PAUSE: Duration = Duration::from_millis(100);

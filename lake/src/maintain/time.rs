@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
+use object_store::ObjectStoreExt;
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt};
 use serde::{Deserialize, Serialize};
 use service::metrics::Gauge;
 use service::{Deps, Error, Result};
@@ -62,7 +62,8 @@ impl Time {
         self.doubted.set(f64::from(u8::from(verdict.believed_from_us.is_some())));
         let Some(from_us) = verdict.believed_from_us else { return Ok(Some(now_us)) };
         let hours = (now_us - verdict.note.believed_us) / 3_600_000_000;
-        let until = jiff::Timestamp::from_microsecond(from_us).map_or_else(|_| from_us.to_string(), |at| at.to_string());
+        let until =
+            jiff::Timestamp::from_microsecond(from_us).map_or_else(|_| from_us.to_string(), |at| at.to_string());
         tracing::warn!(
             hours,
             until,
@@ -129,7 +130,10 @@ mod tests {
     #[test]
     fn a_leap_is_believed_once_the_clock_went_on_for_as_long() {
         let at = |hours: i64| NOON_US + hours * HOUR_US;
-        assert_eq!(believed(&[at(0), at(1), at(9), at(10), at(16), at(17), at(18)]), [true, true, false, false, false, true, true]);
+        assert_eq!(
+            believed(&[at(0), at(1), at(9), at(10), at(16), at(17), at(18)]),
+            [true, true, false, false, false, true, true]
+        );
     }
 
     #[test]
@@ -138,7 +142,10 @@ mod tests {
         let (wrong, right) = (NOON_US + 100 * year_us, NOON_US + HOUR_US / 2);
         assert_eq!(believed(&[NOON_US, wrong, wrong + 23 * HOUR_US, right, right]), [true, false, false, true, true]);
         assert_eq!(believed(&[NOON_US, wrong, wrong + 24 * HOUR_US]), [true, false, true]);
-        assert_eq!(believed(&[NOON_US, wrong, NOON_US + year_us, NOON_US + year_us + HOUR_US]), [true, false, false, false]);
+        assert_eq!(
+            believed(&[NOON_US, wrong, NOON_US + year_us, NOON_US + year_us + HOUR_US]),
+            [true, false, false, false]
+        );
     }
 
     #[test]

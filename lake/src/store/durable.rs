@@ -136,8 +136,11 @@ fn put(root: &FilePath, path: &FilePath, payload: &PutPayload, create: bool) -> 
     if create || moved.is_err() {
         let _ = fs::remove_file(&staged);
     }
-    moved?;
-    flush_folder(folder)
+    match moved {
+        // Another was faster, and may not have flushed yet.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => flush_folder(folder).and(Err(error)),
+        moved => moved.and_then(|()| flush_folder(folder)),
+    }
 }
 
 /// A file beside `path`; the dot in front hides it from every reader of the table.
@@ -175,6 +178,8 @@ fn make_folder(root: &FilePath, folder: &FilePath) -> io::Result<()> {
 }
 
 fn flush_folder(folder: &FilePath) -> io::Result<()> {
+    #[cfg(test)]
+    tests::FLUSHED.with_borrow_mut(|flushed| flushed.push(folder.to_owned()));
     File::open(folder)?.sync_all()
 }
 
@@ -184,7 +189,16 @@ mod tests {
     use object_store::path::Path;
     use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, UpdateVersion};
 
-    use super::Durable;
+    use std::cell::RefCell;
+    use std::io::ErrorKind;
+    use std::path::PathBuf;
+
+    use super::{Durable, put};
+
+    thread_local! {
+        /// Folders flushed by this thread.
+        pub(super) static FLUSHED: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
+    }
 
     fn store(folder: &tempfile::TempDir) -> Durable {
         let inner = LocalFileSystem::new_with_prefix(folder.path()).expect("a folder");
@@ -224,6 +238,23 @@ mod tests {
         assert_eq!(won[0].e_tag, store.head(&path).await.expect("there").e_tag);
         let late = store.put_opts(&path, "late".into(), update(first).into()).await.expect_err("an older version");
         assert!(matches!(late, Error::Precondition { .. }), "{late}");
+    }
+
+    #[test]
+    fn whoever_hears_that_an_object_is_there_can_rely_on_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().canonicalize().expect("a folder");
+        let path = root.join("1.json");
+        put(&root, &path, &"first".into(), true).expect("written");
+        // One is there to be seen; the other turns up between the look and the link.
+        let late = root.join("2.json");
+        std::os::unix::fs::symlink(root.join("nowhere"), &late).expect("linked");
+        for path in [&path, &late] {
+            FLUSHED.take();
+            let refused = put(&root, path, &"second".into(), true).expect_err("there already");
+            assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+            assert_eq!(FLUSHED.take(), [root.as_path()], "{}", path.display());
+        }
     }
 
     #[tokio::test]

@@ -126,7 +126,11 @@ async fn a_merge_that_stalled_until_its_file_was_swept_away_is_refused() {
     assert_eq!((left.files.len(), left.rows()), (2, Some(2)));
     let again = vacuum(&lake, &TOKENS, GRACE, now_ms() + 25 * HOUR_MS).await.expect("swept");
     assert_eq!(again.deleted, 0);
-    assert_eq!(lake.snapshot("tokens", None).await.expect("readable").version, left.version, "no sweep without an orphan");
+    assert_eq!(
+        lake.snapshot("tokens", None).await.expect("readable").version,
+        left.version,
+        "no sweep without an orphan"
+    );
 }
 
 #[tokio::test]
@@ -167,6 +171,25 @@ async fn the_log_keeps_every_version_of_the_grace_period_and_no_older_one() {
     let gone = fresh.snapshot("tokens", Some(3)).await.expect_err("cleaned up");
     assert!(gone.hint().is_some_and(|hint| hint.contains("cleaned up")), "{gone:?}");
     assert_eq!(fresh.snapshot("tokens", Some(5)).await.expect("readable").rows(), Some(6));
+}
+
+#[tokio::test]
+async fn the_log_keeps_an_hour_however_soon_replaced_files_go() {
+    const MINUTE: Grace = Grace { replaced_ms: 60_000, orphan_ms: 24 * HOUR_MS };
+    let lake = lake().await;
+    for frame in 0..3 {
+        offer(&lake, "j", frame).await.expect("committed");
+    }
+    lake.checkpoint("tokens").await.expect("a checkpoint");
+    replace_all(&lake).await;
+    let soon = vacuum(&lake, &TOKENS, MINUTE, now_ms() + HOUR_MS - 60_000).await.expect("swept");
+    assert_eq!(
+        (soon.deleted, soon.log_entries),
+        (3, 0),
+        "files are gone, and a process that slept finds every version"
+    );
+    let later = vacuum(&lake, &TOKENS, MINUTE, now_ms() + HOUR_MS + 1_000).await.expect("swept");
+    assert_eq!(later.log_entries, 2, "entries 0 and 1");
 }
 
 #[tokio::test]

@@ -152,6 +152,33 @@ fn what_is_no_push_is_invalid() {
     }
 }
 
+/// A stream has 128 labels and a line 128 pairs of metadata at most, however they are sent.
+#[test]
+fn labels_and_metadata_are_bounded() {
+    let names: Vec<String> = (0..=PAIRS_MAX).map(|number| format!("l{number}")).collect();
+    for (count, fits) in [(PAIRS_MAX, true), (PAIRS_MAX + 1, false)] {
+        let pairs: Vec<_> = names[..count].iter().map(|name| (name.as_str(), "v")).collect();
+        let selector = pairs.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect::<Vec<_>>().join(",");
+        let object = pairs.iter().map(|(name, value)| format!("\"{name}\":\"{value}\"")).collect::<Vec<_>>().join(",");
+        let json = |labels: &str, metadata: &str| {
+            format!("{{\"streams\":[{{\"stream\":{{{labels}}},\"values\":[[\"1\",\"x\",{{{metadata}}}]]}}]}}")
+                .into_bytes()
+        };
+        for (push, body) in [
+            (Push::Protobuf, snappy(&push_of(&format!("{{{selector}}}"), &[entry(1, b"x", &[])]))),
+            (Push::Protobuf, snappy(&push_of(LABELS, &[entry(1, b"x", &pairs)]))),
+            (Push::Json(Compression::Identity), json(&object, "")),
+            (Push::Json(Compression::Identity), json("", &object)),
+        ] {
+            let read = read(push, body);
+            assert_eq!(read.is_ok(), fits, "{push:?} with {count}: {read:?}");
+            if let Err(error) = read {
+                assert!(service::error::chain(&error).contains("more than 128"), "{error}");
+            }
+        }
+    }
+}
+
 /// A small block that claims to be large is refused before it is inflated; a body never grows past its limit.
 #[test]
 fn size_and_memory_are_limits() {

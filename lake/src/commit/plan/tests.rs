@@ -4,7 +4,7 @@ use std::sync::Arc;
 use telemetry::table::TOKENS;
 
 use super::{Plan, Stamp, Verdict, plan};
-use crate::commit::{Change, Effect, Entry};
+use crate::commit::{Change, Entry};
 use crate::log::State;
 use crate::snapshot::File;
 

@@ -14,11 +14,16 @@ use telemetry::table::Table;
 
 use super::digest::Digest;
 use super::{Input, PIECE_ROWS, RUN_ROWS, align, open, unreadable};
+use crate::encode::encode;
 
 /// Ascending, unknown values last, as SQL sorts unless told otherwise.
 const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: false };
 /// Fewest rows of a run in memory.
 const RUN_ROWS_MIN: usize = 256;
+/// Rows put in order at once; they are in memory, at roughly half a kilobyte each.
+const SORT_ROWS: usize = 128 * 1024;
+/// Rows put in order that stay in memory as they are. Of more, each run is packed as a file would be, and read piece by piece.
+const UNPACKED_ROWS: usize = 256 * 1024;
 
 /// All sources, merged.
 pub(super) struct Runs {
@@ -53,7 +58,7 @@ enum Source {
 
 impl Runs {
     /// Opens all files; those that are not in order are read and sorted.
-    pub(super) fn open(table: &Table, schema: &SchemaRef, files: Vec<Input>) -> Result<Runs> {
+    pub(super) fn open(table: &'static Table, schema: &SchemaRef, files: Vec<Input>) -> Result<Runs> {
         let key_columns: Vec<_> = table.order.iter().filter_map(|name| schema.index_of(name).ok()).collect();
         let fields =
             key_columns.iter().map(|at| SortField::new_with_options(schema.field(*at).data_type().clone(), ASCENDING));
@@ -62,11 +67,12 @@ impl Runs {
         let keys = if fields.is_empty() { None } else { Some(RowConverter::new(fields).map_err(failed)?) };
         let rows = (RUN_ROWS / files.len().max(1)).clamp(RUN_ROWS_MIN, PIECE_ROWS);
         let mut sources = Vec::with_capacity(files.len());
+        let mut unpacked = UNPACKED_ROWS;
         for file in files {
-            sources.push(match file.sorted {
-                true => Source::File(Box::new(open(table, file.body, rows)?)),
-                false => Source::Memory(sort(table, schema, &key_columns, file)?),
-            });
+            match file.sorted {
+                true => sources.push(Source::File(Box::new(open(table, file.body, rows)?))),
+                false => sources.extend(sort(table, schema, &key_columns, file, &mut unpacked)?),
+            }
         }
         let mut merged = Runs {
             schema: schema.clone(),
@@ -154,21 +160,49 @@ impl Source {
     }
 }
 
-/// The rows of a file that are not in order, put in order.
-fn sort(table: &Table, schema: &SchemaRef, key_columns: &[usize], file: Input) -> Result<Option<RecordBatch>> {
-    let failed = |e| Error::internal(format!("sort rows of table {}", table.name)).with_source(e);
-    let mut batches = Vec::new();
-    for batch in open(table, file.body, PIECE_ROWS)? {
-        let batch = batch.map_err(|e| unreadable(table).with_source(e))?;
-        batches.push(align(table, &batch, schema)?);
+/// The rows of a file that are not in order, as runs that are. `unpacked` rows may stay as they are.
+fn sort(
+    table: &'static Table,
+    schema: &SchemaRef,
+    key_columns: &[usize],
+    file: Input,
+    unpacked: &mut usize,
+) -> Result<Vec<Source>> {
+    let mut runs = Vec::new();
+    let (mut batches, mut rows) = (Vec::new(), 0);
+    let mut reader = open(table, file.body, PIECE_ROWS)?.peekable();
+    while let Some(batch) = reader.next() {
+        let batch = align(table, &batch.map_err(|e| unreadable(table).with_source(e))?, schema)?;
+        rows += batch.num_rows();
+        batches.push(batch);
+        if rows >= SORT_ROWS || reader.peek().is_none() {
+            let run = sort_batches(table, schema, key_columns, &std::mem::take(&mut batches))?;
+            runs.push(match unpacked.checked_sub(rows) {
+                Some(left) => {
+                    *unpacked = left;
+                    Source::Memory(Some(run))
+                }
+                None => Source::File(Box::new(open(table, encode(table, &[run])?.body, RUN_ROWS_MIN)?)),
+            });
+            rows = 0;
+        }
     }
-    let rows = concat_batches(schema, &batches).map_err(failed)?;
-    drop(batches);
+    Ok(runs)
+}
+
+fn sort_batches(
+    table: &Table,
+    schema: &SchemaRef,
+    key_columns: &[usize],
+    batches: &[RecordBatch],
+) -> Result<RecordBatch> {
+    let failed = |e| Error::internal(format!("sort rows of table {}", table.name)).with_source(e);
+    let rows = concat_batches(schema, batches).map_err(failed)?;
     if rows.num_rows() == 0 || key_columns.is_empty() {
-        return Ok(Some(rows));
+        return Ok(rows);
     }
     let column = |at: &usize| SortColumn { values: rows.column(*at).clone(), options: Some(ASCENDING) };
     let keys: Vec<_> = key_columns.iter().map(column).collect();
     let order = lexsort_to_indices(&keys, None).map_err(failed)?;
-    take_record_batch(&rows, &order).map(Some).map_err(failed)
+    take_record_batch(&rows, &order).map_err(failed)
 }

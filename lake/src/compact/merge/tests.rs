@@ -147,6 +147,17 @@ fn more_rows_than_one_piece_are_all_in_order() {
 }
 
 #[test]
+fn more_rows_than_stay_in_memory_are_put_in_order_too() {
+    let count = 300_007_i64;
+    let shuffled: Vec<_> = (0..count).map(|n| n * 7_919 % count).collect();
+    let rows = batch(vec![("time", times(&shuffled)), ("index", Arc::new(Int64Array::from(shuffled.clone())))]);
+    let body = encode(&TOKENS, &[rows]).expect("encodable").body;
+    let merged = merge(&TOKENS, vec![body], count.unsigned_abs()).expect("merged");
+    let found = read(merged.body);
+    assert!(found["index"].as_primitive::<Int64Type>().values().iter().copied().eq(0..count));
+}
+
+#[test]
 fn files_in_order_are_streamed_beside_one_that_is_not_and_a_twin_is_found_across_pieces() {
     let count = 5 * PIECE_ROWS as i64;
     let ids =

@@ -5,16 +5,21 @@
 use std::collections::BTreeSet;
 
 /// Name of the tag.
-pub(super) const TAG: &str = "minutes";
+pub const TAG: &str = "minutes";
 /// Most minutes of one range: no table keeps rows for longer.
 const RANGE_MAX: i64 = 400 * 24 * 60;
 
 /// All minutes of some lists and further ones; `None` if there are none. What is no range is left out.
-pub(super) fn union<'a>(lists: impl Iterator<Item = &'a str>, more: impl Iterator<Item = i64>) -> Option<String> {
+pub(crate) fn union<'a>(lists: impl Iterator<Item = &'a str>, more: impl Iterator<Item = i64>) -> Option<String> {
     let mut minutes: BTreeSet<i64> = more.collect();
     for (first, last) in lists.flat_map(|list| list.split(',')).filter_map(range) {
         minutes.extend(first..=last);
     }
+    list(minutes)
+}
+
+/// Minutes as the tag lists them; `None` if there are none.
+pub fn list(minutes: BTreeSet<i64>) -> Option<String> {
     let mut ranges: Vec<(i64, i64)> = Vec::new();
     for minute in minutes {
         match ranges.last_mut() {
