@@ -126,7 +126,8 @@ async fn serve_both(
     age: Duration,
     stop: CancellationToken,
 ) -> Result<()> {
-    let [grpc, http] =
-        listeners.map(|listener| serve::serve(listener, acceptor.clone(), router.clone(), age, stop.clone()));
+    let [grpc, http] = listeners;
+    let grpc = serve::serve(grpc, acceptor.clone(), router.clone(), age, stop.clone());
+    let http = serve::serve(http, acceptor.clone(), router, age, stop);
     tokio::try_join!(grpc, http).map(|_| ())
 }

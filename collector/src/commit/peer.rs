@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use axum::http::uri::PathAndQuery;
 use axum::http::{Request as HttpRequest, Response as HttpResponse};
+use futures::FutureExt;
 use lake::wire::{CommitRequest, CommitResponse, METHOD};
 use lake::{Entry, Outcome};
 use parking_lot::Mutex;
 use service::clock::SharedClock;
 use service::error::{Error, Result};
 use service::uplink::{Credentials, Uplink};
-use tonic::Request;
 use tonic::body::Body;
 use tonic::client::Grpc;
 use tonic::metadata::MetadataValue;
+use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
 use tower::BoxError;
 use tower::util::BoxCloneSyncService;
@@ -55,26 +56,21 @@ impl Peer {
     /// # Errors
     /// `Unavailable`, after which the entry may or may not have been applied; `Invalid` for an address that is none.
     pub(super) async fn commit(&self, address: &str, entry: &Entry) -> Result<Outcome> {
-        let mut client = Grpc::new(self.line(address)?);
+        let line = self.line(address)?;
         let mut request = Request::new(CommitRequest::of(entry));
         if let Some(token) = &self.token {
             let wrong = |e| Error::invalid("the commit token is no header value").with_source(e);
             let value = MetadataValue::try_from(format!("Bearer {token}")).map_err(wrong)?;
             request.metadata_mut().insert("authorization", value);
         }
-        let unanswered = |message: String| Error::unavailable(format!("{address} did not commit: {message}"));
-        let call = async {
-            client.ready().await.map_err(|e| unanswered(e.to_string()))?;
-            let codec = ProstCodec::<CommitRequest, CommitResponse>::default();
-            let answer = client.unary(request, PathAndQuery::from_static(METHOD), codec).await;
-            answer.map_err(|status| unanswered(status.message().to_owned()))
-        };
         // Cancel safe: the entry may or may not have been applied, as after any lost answer.
         let answer = tokio::select! {
-            answer = call => answer?,
-            () = self.clock.sleep(ANSWER_TIMEOUT) => return Err(unanswered("it took too long".to_owned())),
+            answer = call(line, request).boxed() => answer,
+            () = self.clock.sleep(ANSWER_TIMEOUT) => Err(Status::deadline_exceeded("it took too long")),
         };
-        answer.into_inner().outcome().ok_or_else(|| unanswered("its answer is empty".to_owned()))
+        let unanswered = |message: &str| Error::unavailable(format!("{address} did not commit: {message}"));
+        let answer = answer.map_err(|status| unanswered(status.message()))?;
+        answer.outcome().ok_or_else(|| unanswered("its answer is empty"))
     }
 
     fn line(&self, address: &str) -> Result<Line> {
@@ -86,4 +82,11 @@ impl Peer {
         *known = Some((address.to_owned(), line.clone()));
         Ok(line)
     }
+}
+
+async fn call(line: Line, request: Request<CommitRequest>) -> std::result::Result<CommitResponse, Status> {
+    let mut client = Grpc::new(line);
+    client.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
+    let codec = ProstCodec::<CommitRequest, CommitResponse>::default();
+    client.unary(request, PathAndQuery::from_static(METHOD), codec).await.map(Response::into_inner)
 }
