@@ -17,14 +17,14 @@ use tonic::client::Grpc;
 use tonic::metadata::MetadataValue;
 use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
-use tower::BoxError;
+use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
 
 /// Time for its answer: it waits for its pace, then for the store.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A way to another process.
-pub(crate) type Line = BoxCloneSyncService<HttpRequest<Body>, HttpResponse<Body>, BoxError>;
+pub(crate) type Line = BoxCloneSyncService<HttpRequest<Body>, HttpResponse<Body>, Status>;
 /// Finds the way to an address.
 pub(crate) type Dial = Box<dyn Fn(&str) -> Result<Line> + Send + Sync>;
 
@@ -33,7 +33,7 @@ pub(crate) fn network(ca: Option<PathBuf>) -> Dial {
     let credentials = Credentials { ca, ..Credentials::default() };
     Box::new(move |address| {
         let uplink = Uplink::new("the committer's address", address, &credentials, ANSWER_TIMEOUT)?;
-        Ok(BoxCloneSyncService::new(tower::util::MapErr::new(uplink.channel(), BoxError::from)))
+        Ok(BoxCloneSyncService::new(uplink.channel().map_err(|error| Status::unavailable(error.to_string()))))
     })
 }
 

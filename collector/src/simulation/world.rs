@@ -18,8 +18,9 @@ use service::shutdown::Stage;
 use telemetry::table::{SPANS, TOKENS, Table};
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
+use tonic::Status;
+use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
-use tower::{BoxError, ServiceExt};
 
 use super::clock::SimClock;
 use super::disk::Machine;
@@ -202,7 +203,7 @@ impl World {
         BoxCloneSyncService::new(tower::service_fn(move |request: Request<tonic::body::Body>| {
             let (world, door) = (Arc::clone(&world), door.as_ref().and_then(|door| door.borrow().clone()));
             async move {
-                let lost = || BoxError::from("connection reset");
+                let lost = || Status::unavailable("connection reset");
                 let Some(door) = door else { return Err(lost()) };
                 let (there, back) = world.bucket.call().await;
                 if !there {
