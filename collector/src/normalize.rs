@@ -200,20 +200,21 @@ impl Normalizer {
         }
         self.groups += 1;
         let source = self.groups;
-        let (mut scratch, mut items) = (Vec::new(), Vec::new());
+        let mut scratch = Vec::new();
         let mut samples = device::Samples::default();
         for field in Fields::new(bytes) {
             let (2, Raw::Bytes(scope_bytes)) = field? else { continue };
             if body.faulty && !check::scope_sound(scope_bytes)? {
                 continue;
             }
-            let scope = Scope::read(scope_bytes, &mut items)?;
+            let scope = Scope::read(scope_bytes)?;
             Attribute::read_all(scope.scope, 3, &mut scratch)?;
             let scope_stored = Stored::new(&scratch, &self.redaction)?;
             let neighbours = dialect::Neighbours::new(scope_bytes);
             let place =
                 Place { body, resource: &resource, source, scope: &scope, scope_stored: &scope_stored, neighbours };
-            for item in items.iter().copied() {
+            for field in Fields::new(scope_bytes) {
+                let (2, Raw::Bytes(item)) = field? else { continue };
                 match body.signal {
                     Signal::Traces => self.span(&place, item, &mut scratch, tables)?,
                     Signal::Logs => self.log(&place, item, &mut scratch, tables)?,

@@ -126,11 +126,10 @@ fn check_group(
     let group = group_fault(bytes, &mut checked.odd)?;
     checked.unsound |= group.is_some();
     let resource = message_bytes(bytes, checked)?;
-    let mut items = Vec::new();
     for field in Fields::new(bytes) {
         if let (2, Raw::Bytes(bytes)) = field? {
-            let scope = Scope::read(bytes, &mut items);
-            let bytes = match &scope {
+            let scope = Scope::read(bytes);
+            let head = match &scope {
                 Ok(scope) => {
                     checked.odd |= scope.parts > 1;
                     scope.bytes
@@ -139,9 +138,11 @@ fn check_group(
             };
             let fault = group.or(scope_fault(scope, &mut checked.odd)?);
             checked.unsound |= fault.is_some();
-            let shared = Shared { fault, bytes: resource + bytes, token_bytes: resource.min(TOKEN_BYTES) };
-            for item in &items {
-                check_record(signal, item, shared, late, checked)?;
+            let shared = Shared { fault, bytes: resource + head, token_bytes: resource.min(TOKEN_BYTES) };
+            for field in Fields::new(bytes) {
+                if let (2, Raw::Bytes(item)) = field? {
+                    check_record(signal, item, shared, late, checked)?;
+                }
             }
         }
     }
@@ -293,7 +294,7 @@ fn group_fault(bytes: &[u8], odd: &mut bool) -> Result<Option<Fault>, Malformed>
 
 /// Whether a scope's head is sound; all its items suffer if not.
 pub fn scope_sound(bytes: &[u8]) -> Result<bool, Malformed> {
-    Ok(scope_fault(Scope::read(bytes, &mut Vec::new()), &mut false)?.is_none())
+    Ok(scope_fault(Scope::read(bytes), &mut false)?.is_none())
 }
 
 fn scope_fault(scope: Result<Scope<'_>, Malformed>, odd: &mut bool) -> Result<Option<Fault>, Malformed> {

@@ -35,7 +35,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// `ScopeSpans`, `ScopeMetrics` or `ScopeLogs` without its items, which [`Scope::read`] hands out separately.
+/// `ScopeSpans`, `ScopeMetrics` or `ScopeLogs` without its items, which are fields 2 of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scope<'a> {
     /// The `InstrumentationScope` message.
@@ -57,14 +57,12 @@ pub struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    /// Reads the scope's head; its items replace what `items` held, also if the head's text is no UTF-8.
-    pub fn read(bytes: &'a [u8], items: &mut Vec<&'a [u8]>) -> Result<Self, Malformed> {
-        items.clear();
+    /// Reads the scope's head. Its items are read where they are used: a list of them could be eight times as long as the scope.
+    pub fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut scope = Self::default();
         let mut readable = Ok(());
         for field in Fields::new(bytes) {
             match field? {
-                (2, Raw::Bytes(item)) => items.push(item),
                 (1, Raw::Bytes(head)) => {
                     scope.scope = head;
                     scope.bytes += head.len() as u64;

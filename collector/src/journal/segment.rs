@@ -94,13 +94,13 @@ impl Reader {
         if place.at == 0 {
             let mut magic = [0; MAGIC.len()];
             if filled(file.read_exact(&mut magic))? {
-                // Torn before the header was written: there is nothing in it.
-                place.at = if magic == [0; MAGIC.len()] { 0 } else { MAGIC.len() as u64 };
+                place.at = MAGIC.len() as u64;
             }
             let mut reader = Self { file, place, end };
-            // Damage does not make it another version's file: that one's frames would not be sound.
+            // Damage does not make it another version's file: that one's frames would not be sound. One that was torn before its
+            // header was written begins with zeros, and so may one whose header alone was lost.
             if place.at > 0 && magic != MAGIC {
-                if reader.sound()?.is_none() {
+                if magic != [0; MAGIC.len()] && reader.sound()?.is_none() {
                     return Err(io::Error::new(io::ErrorKind::InvalidData, "not a journal of this version"));
                 }
                 reader.go_to(place);
@@ -130,13 +130,37 @@ impl Reader {
         self.file.get_mut().at = place.at;
     }
 
-    /// Looks for a sound frame of a later number beyond a damaged one, byte by byte: whatever was damaged, lengths are not relied
-    /// upon.
+    /// The sound frame that follows where the damaged one says that it ends: if its length is whole, what a sender put into its body
+    /// is not looked at.
+    fn beyond(&mut self, damaged: Place) -> io::Result<Option<Place>> {
+        let mut prefix = [0; frame::PREFIX];
+        self.go_to(damaged);
+        if !filled(self.file.read_exact(&mut prefix))? {
+            return Ok(None);
+        }
+        let Some((length, _)) = frame::prefix(&prefix) else { return Ok(None) };
+        let after = Place { at: damaged.at + (frame::PREFIX + length) as u64, next: damaged.next + 1 };
+        if after.at >= self.end {
+            return Ok(None);
+        }
+        self.go_to(after);
+        let found = self.sound()?.map(|_| after);
+        self.place = damaged;
+        Ok(found)
+    }
+
+    /// Looks for a sound frame of a later number beyond a damaged one: where it should end, else byte by byte.
     fn search(&mut self) -> io::Result<Option<Place>> {
         let damaged = self.place;
+        if damaged.at == 0 {
+            return Ok(None);
+        }
+        if let Some(place) = self.beyond(damaged)? {
+            return Ok(Some(place));
+        }
         let mut chunk = vec![0; SEARCH_BYTES + frame::HEADER];
         let mut at = damaged.at;
-        while damaged.at > 0 && at < self.end {
+        while at < self.end {
             let count = self.read_at(at, &mut chunk)?;
             let headers = chunk.get(..count).unwrap_or_default().windows(frame::HEADER).take(SEARCH_BYTES);
             for (start, header) in (at..).zip(headers) {
