@@ -76,7 +76,7 @@ pub(crate) enum Command {
     /// Receives OTLP and writes the tables
     Collector(commands::roles::CollectorFlags),
     /// Answers SQL over HTTP and exports the fleet's metrics
-    Query(SqlPorts),
+    Query(commands::roles::QueryFlags),
     /// The dashboard, asking a query service elsewhere
     Ui(commands::roles::UiFlags),
     /// An inference node that speaks OpenAI's API

@@ -17,7 +17,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Up(flags) => up::run(&common, &flags).await,
         Command::Demo(flags) => demo::run(&common, &flags).await,
         Command::Collector(flags) => roles::collector(&common, &flags).await,
-        Command::Query(port) => roles::query(&common, &port).await,
+        Command::Query(flags) => roles::query(&common, &flags).await,
         Command::Ui(flags) => roles::ui(&common, &flags).await,
         Command::Node(flags) => roles::node(&common, &flags).await,
         Command::Gateway(flags) => roles::gateway(&common, &flags).await,

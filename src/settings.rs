@@ -31,6 +31,8 @@ pub(crate) struct Config {
     pub(crate) maintain: Option<bool>,
     /// How maintenance is done.
     pub(crate) maintenance: lake::maintain::Settings,
+    /// Objectives: shares of calls that must be good, each with a window. Table `slos` dates them when they change.
+    pub(crate) slo: Vec<query::Slo>,
     /// Who may call, and how they prove it. Empty: whoever reaches the ports.
     pub(crate) principal: Vec<Principal>,
     /// TLS of every port of the process.
@@ -77,6 +79,7 @@ impl Default for Config {
             open: false,
             maintain: None,
             maintenance: lake::maintain::Settings::default(),
+            slo: Vec::new(),
             principal: Vec::new(),
             tls: service::tls::Config::default(),
             collector: collector::Config::default(),
@@ -109,6 +112,7 @@ impl Settings for Config {
         self.reachable("query.postgres_addr", self.postgres_addr().ip(), Some(Role::Reader), faults);
         self.reachable("node.http_addr", self.node.http_addr.ip(), None, faults);
         self.maintenance.validate(faults);
+        query::validate_slos(&self.slo, faults);
         self.collector.validate(faults);
         self.query.validate(faults);
         self.node.validate(faults);
@@ -126,6 +130,13 @@ impl Config {
     pub(crate) fn postgres_addr(&self) -> SocketAddr {
         let port = if self.ui.http_addr.port() == 0 { 0 } else { POSTGRES_PORT };
         self.query.postgres_addr.unwrap_or(SocketAddr::from(([127, 0, 0, 1], port)))
+    }
+
+    /// The query service's settings with what its roll-ups take from other sections.
+    pub(crate) fn query(&self) -> query::Config {
+        let retention_days = self.maintenance.retention_days.clone();
+        let rollup = query::RollupSettings { retention_days, slo: self.slo.clone() };
+        query::Config { rollup, ..self.query.clone() }
     }
 
     /// Whoever reaches an open port may do everything there, so that must be somebody's decision. `role` is what callers of

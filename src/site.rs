@@ -44,7 +44,10 @@ impl Site {
             lake.maintain_in_background(config.maintenance.clone(), deps);
         }
         let collector = collector::build(config.collector(), lake.clone(), deps.clone()).await?;
-        let query = query::build(config.query.clone(), lake, deps.clone()).await?;
+        let query = query::build(config.query(), lake, deps.clone()).await?;
+        if config.maintain.unwrap_or(true) {
+            query.roll_up()?;
+        }
         let postgres = query.postgres(config.postgres_addr()).await?;
         let options = ui_options(&config.ui, deps, Some((collector.grpc_addr(), collector.http_addr())));
         let router = guarded(pages(&query, options).merge(query.router()), deps).merge(deps.health.router());

@@ -34,6 +34,11 @@ pub fn file_name(journal: &str, from: u64, to: u64, unique: &str) -> String {
     format!("{journal}-{from}-{to}-{unique}.parquet")
 }
 
+/// What sets apart two attempts to write the same rows.
+pub fn unique() -> String {
+    uuid::Uuid::new_v4().simple().to_string()
+}
+
 /// Name of a file that a merge made of others, of one level and window.
 pub(crate) fn merged_name(level: &str, window_us: i64, unique: &str) -> String {
     format!("{MERGED}{level}-{window_us}-{unique}.parquet")

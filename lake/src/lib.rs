@@ -25,6 +25,7 @@ mod store;
 
 pub mod log;
 
+mod changes;
 mod commit;
 mod compact;
 mod head;
@@ -41,6 +42,7 @@ mod vacuum;
 #[cfg(test)]
 mod sample;
 
+pub use changes::Arrival;
 pub use commit::{Entry, Outcome, wire};
 pub use lake::Lake;
 pub use lease::{Keeper, Standing};

@@ -119,7 +119,8 @@ impl Settings {
         }
     }
 
-    fn retention(&self, table: &Table) -> Option<u32> {
+    /// Days that a table keeps its rows; `None` for ever.
+    pub fn retention(&self, table: &Table) -> Option<u32> {
         self.retention_days.get(table.name).copied().or(table.retention_days)
     }
 

@@ -44,6 +44,9 @@ pub struct Config {
     pub connections_max: usize,
     /// Seconds between one computation of the fleet series on `/metrics` and the end of the minute it covers. Default 10.
     pub settle_seconds: u64,
+    /// What roll-ups take from other sections.
+    #[serde(skip)]
+    pub rollup: crate::rollup::Settings,
 }
 
 impl Default for Config {
@@ -66,6 +69,7 @@ impl Default for Config {
             postgres_addr: None,
             connections_max: 100,
             settle_seconds: 10,
+            rollup: crate::rollup::Settings::default(),
         }
     }
 }

@@ -236,6 +236,7 @@ impl Opening {
             columns: ready.columns,
             version: ready.version,
             freshness: ready.freshness,
+            served_by: ready.served_by,
             batches,
         }
     }

@@ -22,6 +22,7 @@ mod front;
 mod functions;
 mod plan;
 mod reader;
+mod rollup;
 mod scan;
 mod session;
 mod system;
@@ -36,10 +37,12 @@ use telemetry::contract::{Answering, QueryApi, SqlRequest};
 
 pub use config::Config;
 pub use front::postgres::Postgres;
+pub use rollup::{Settings as RollupSettings, Slo, validate_slos};
 
 use execute::Engine;
 use fleet::Fleet;
 use reader::Reader;
+use rollup::Rollups;
 
 /// The query service. Clones share it.
 #[derive(Clone)]
@@ -76,6 +79,17 @@ impl Query {
     /// `Conflict` when the port is in use, `Denied` when it needs rights, `Invalid` when the machine has no such address.
     pub async fn postgres(&self, addr: SocketAddr) -> Result<Postgres> {
         Postgres::bind(Arc::clone(&self.engine), addr).await
+    }
+
+    /// Offers this process for building roll-ups: of all that do, the holder of a lease works.
+    ///
+    /// # Errors
+    /// `Invalid` if a limit of the configuration cannot be set up.
+    pub fn roll_up(&self) -> Result<()> {
+        let Engine { config, lake, deps, .. } = self.engine.as_ref();
+        let keeper = lake.keep_lease("rollups", None, true, deps);
+        Rollups::new(config, lake.clone(), deps)?.spawn(keeper);
+        Ok(())
     }
 }
 

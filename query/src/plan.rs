@@ -20,7 +20,12 @@ mod view;
 mod watch;
 mod weigh;
 
-use std::{collections::BTreeMap, str::FromStr, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    str::FromStr,
+    sync::Arc,
+};
 
 pub(crate) use bound::{BoundFunctions, BoundedPlanner};
 pub(crate) use watch::Watched;
@@ -32,6 +37,7 @@ use datafusion::{
     execution::context::SQLOptions,
     execution::{FunctionRegistry, SessionState},
     logical_expr::{ExplainFormat, LogicalPlan},
+    prelude::DataFrame,
 };
 use lake::{Lake, Snapshot};
 use parking_lot::Mutex;
@@ -47,6 +53,7 @@ use crate::{
     },
     functions::cancel,
     reader::Reader,
+    rollup::{self, Objective, Rollup},
     scan::LakeTable,
     session::Shared,
     system::pg_catalog::Shelf,
@@ -62,7 +69,9 @@ pub(crate) struct Scope {
     reader: Arc<Reader>,
     now_us: i64,
     pins: Mutex<BTreeMap<String, Arc<LakeTable>>>,
-    views: Mutex<BTreeMap<&'static str, Arc<view::ViewTable>>>,
+    views: Mutex<BTreeMap<String, Arc<view::ViewTable>>>,
+    /// What answers for the views that have roll-ups.
+    served: Mutex<BTreeSet<String>>,
 }
 
 /// A statement ready to run.
@@ -87,6 +96,7 @@ impl Scope {
             now_us: engine.deps.clock.now_us(),
             pins: Mutex::default(),
             views: Mutex::default(),
+            served: Mutex::default(),
         })
     }
 
@@ -128,6 +138,12 @@ impl Scope {
     /// The snapshots read so far, by the name they were asked under.
     pub(crate) fn snapshots(&self) -> BTreeMap<String, Arc<Snapshot>> {
         self.pins.lock().iter().map(|(name, table)| (name.clone(), Arc::clone(table.snapshot()))).collect()
+    }
+
+    /// Which rows answer: windows of roll-ups and through when, else raw rows.
+    pub(crate) fn served_by(&self) -> String {
+        let served = self.served.lock();
+        if served.is_empty() { rollup::RAW_ROWS.to_owned() } else { Vec::from_iter(served.clone()).join("; ") }
     }
 
     /// What `now()` is, microseconds since 1970-01-01 UTC.
@@ -204,11 +220,60 @@ impl Scope {
         if let Some(planned) = self.views.lock().get(view.name) {
             return Ok(Arc::clone(planned));
         }
+        let sql = match rollup::of(view) {
+            Some(rollup) => Cow::Owned(self.windows(rollup).await?),
+            None if rollup::judges(view) => Cow::Owned(rollup::judging(view, &self.objectives().await?)),
+            None => Cow::Borrowed(view.sql),
+        };
+        self.planned(view, view.name.to_owned(), &sql).await
+    }
+
+    /// The view of a roll-up from raw rows alone.
+    async fn raw_view(self: &Arc<Self>, view: &'static View) -> Result<Arc<view::ViewTable>> {
+        let name = format!("raw.{}", view.name);
+        if let Some(planned) = self.views.lock().get(&name) {
+            return Ok(Arc::clone(planned));
+        }
+        self.planned(view, name, view.sql).await
+    }
+
+    async fn planned(self: &Arc<Self>, view: &'static View, name: String, sql: &str) -> Result<Arc<view::ViewTable>> {
         let state = self.session();
-        let plan = state.statement_to_plan(parse::statement(view.sql)?).await?;
+        let plan = state.statement_to_plan(parse::statement(sql)?).await?;
         let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
         let planned = Arc::new(view::ViewTable::new(view, plan));
-        Ok(Arc::clone(self.views.lock().entry(view.name).or_insert(planned)))
+        Ok(Arc::clone(self.views.lock().entry(name).or_insert(planned)))
+    }
+
+    /// The query that takes windows from a roll-up where they are right, and raw rows elsewhere. Windows are pinned first, so no
+    /// source is older than they are.
+    async fn windows(self: &Arc<Self>, rollup: &'static Rollup) -> Result<String> {
+        let mut pinned = Vec::with_capacity(rollup.sources.len() + 1);
+        for name in rollup.tables() {
+            pinned.extend(self.table(name).await?.map(|table| Arc::clone(table.snapshot())));
+        }
+        let memory = (self.shared.windows(), &self.lake);
+        let answer = rollup::answer(rollup, &pinned, memory, self.now_us).await.map_err(error::from_lake)?;
+        self.served.lock().insert(answer.served_by);
+        Ok(answer.sql)
+    }
+
+    /// The objectives of table `slos`, read once for each of its versions.
+    async fn objectives(self: &Arc<Self>) -> Result<Arc<[Objective]>> {
+        let Some(table) = self.table(telemetry::table::SLOS.name).await? else { return Ok(Arc::default()) };
+        let (version, memory) = (table.snapshot().version, self.shared.windows());
+        if table.snapshot().files.is_empty() {
+            return Ok(Arc::default());
+        }
+        if let Some(known) = memory.objectives(version) {
+            return Ok(known);
+        }
+        let state = self.session();
+        let plan = state.statement_to_plan(parse::statement(rollup::OBJECTIVES_SQL)?).await?;
+        let batches = DataFrame::new(state, plan).collect().await?;
+        let objectives: Arc<[Objective]> = rollup::objectives(&batches).map_err(error::from_lake)?.into();
+        memory.remember(version, Arc::clone(&objectives));
+        Ok(objectives)
     }
 }
 

@@ -28,6 +28,7 @@ use crate::{
     config::Config,
     functions,
     plan::{BoundFunctions, BoundedPlanner, Watched},
+    rollup::Memory,
     system::pg_catalog::Shelf,
 };
 
@@ -48,6 +49,7 @@ pub(crate) struct Shared {
     runtime: Arc<RuntimeEnv>,
     store: ObjectStoreUrl,
     shelf: Arc<Shelf>,
+    windows: Arc<Memory>,
 }
 
 impl Shared {
@@ -66,7 +68,8 @@ impl Shared {
             .build();
         let shelf = Arc::new(Shelf::new()?);
         let template = with_functions(template, &shelf)?;
-        Ok(Shared { template, runtime, store, shelf })
+        let windows = Arc::new(Memory::of_reader(config.rollup.retention_days.clone()));
+        Ok(Shared { template, runtime, store, shelf, windows })
     }
 
     /// The memory that all queries have together.
@@ -78,6 +81,11 @@ impl Shared {
     pub(crate) fn within(&self, memory: Arc<dyn MemoryPool>) -> Result<Shared> {
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime).with_memory_pool(memory).build_arc()?;
         Ok(Shared { runtime, ..self.clone() })
+    }
+
+    /// What is remembered of the logs that roll-ups are computed from.
+    pub(crate) fn windows(&self) -> &Memory {
+        &self.windows
     }
 
     /// Where sessions find the lake's files.

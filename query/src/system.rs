@@ -1,5 +1,6 @@
 //! What Tokenwatt knows of itself, as tables: `system.freshness` and `system.files` of the lake as it is now,
-//! `system.queries` of what runs, `system.audit` of what ran, and views of what the collectors say.
+//! `system.queries` of what runs, `system.audit` of what ran, `system.rollups` of how far windows are
+//! built, and views of what the collectors say.
 
 pub(crate) mod pg_catalog;
 pub(crate) mod views;
@@ -18,10 +19,11 @@ use crate::{
     audit::Entry,
     execute::running::{Phase, Running, Stop},
     plan::Scope,
+    rollup::{ROLLUPS, status},
 };
 
 /// Tables of the schema `system` that are made when they are asked for.
-pub(crate) const NAMES: [&str; 4] = ["freshness", "files", "queries", "audit"];
+pub(crate) const NAMES: [&str; 5] = ["freshness", "files", "queries", "audit", "rollups"];
 /// Those of them in which every reader finds what is its own, and who sees everything that of all.
 pub(crate) const OWN: [&str; 2] = ["queries", "audit"];
 
@@ -44,6 +46,13 @@ pub(crate) async fn table(name: &str, scope: &Arc<Scope>) -> Result<Option<Arc<d
         "queries" => return in_memory(queries(&scope.running(), scope.now_us())?).map(Some),
         "audit" => return in_memory(audit(&scope.ended())?).map(Some),
         _ => (),
+    }
+    if name == "rollups" {
+        let mut windows = Vec::with_capacity(ROLLUPS.len());
+        for rollup in ROLLUPS {
+            windows.push(scope.newest(rollup.table.name).await?);
+        }
+        return in_memory(status::batch(&windows, scope.now_us())?).map(Some);
     }
     let make: fn(&[Arc<Snapshot>], i64) -> Result<RecordBatch, ArrowError> = match name {
         "freshness" => freshness,

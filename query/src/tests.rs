@@ -10,6 +10,7 @@ mod opening;
 mod reading;
 mod refusing;
 mod restricting;
+mod rolling;
 mod splitting;
 mod stopping;
 mod world;

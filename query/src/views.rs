@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use telemetry::table::Table;
 
+use crate::rollup::views as rolled;
+
 /// A named query.
 #[derive(Debug)]
 pub(crate) struct View {
@@ -48,6 +50,12 @@ pub(crate) const VIEWS: &[&View] = &[
     &latency::TTFT,
     &latency::LATENCY,
     &latency::TOKEN_GAPS,
+    &rolled::REQUESTS_MINUTES,
+    &rolled::TOKENS_MINUTES,
+    &rolled::HOSTS_MINUTES,
+    &rolled::DEVICES_MINUTES,
+    &rolled::USAGE_HOURS,
+    &rolled::SLO_BURN,
     &load::UTILIZATION,
     &energy::PERF_PER_WATT,
     &energy::ENERGY_PER_TOKEN,
@@ -55,6 +63,7 @@ pub(crate) const VIEWS: &[&View] = &[
     &cost::COST_PER_TENANT,
     &cost::COST_PER_MILLION_TOKENS,
     &cost::REQUEST_COST,
+    &rolled::MEASURED_CALLS,
     &load::REPLICA_MINUTES,
     &load::ENGINE_MINUTES,
     &energy::HOST_ENERGY,

@@ -34,6 +34,15 @@ pub(crate) struct ClientFlags {
 }
 
 #[derive(Args, Clone, Default)]
+pub(crate) struct QueryFlags {
+    #[command(flatten)]
+    ports: SqlPorts,
+    /// Offer this process for maintenance of the lake: roll-ups, merging small files, retention. It writes to the lake then
+    #[arg(long)]
+    maintain: bool,
+}
+
+#[derive(Args, Clone, Default)]
 pub(crate) struct CollectorFlags {
     #[command(flatten)]
     otlp: OtlpPorts,
@@ -64,14 +73,25 @@ pub(crate) async fn collector(common: &Common, flags: &CollectorFlags) -> Result
     serve(process, &addresses).await
 }
 
-pub(crate) async fn query(common: &Common, ports: &SqlPorts) -> Result<(), Failure> {
-    let config = settings::load(common, settings::sql_flags(ports))?.config;
+pub(crate) async fn query(common: &Common, flags: &QueryFlags) -> Result<(), Failure> {
+    let mut given = settings::sql_flags(&flags.ports);
+    given.extend(flags.maintain.then(|| ("maintain", true.to_string())));
+    let config = settings::load(common, given)?.config;
     let mut process = Process::start(&config)?;
     let deps = process.deps().clone();
     let (page, flight, postgres) = process
         .build(async {
-            let lake = Lake::open_read_only(&config.data, &deps).await?;
-            let query = query::build(config.query.clone(), lake, deps.clone()).await?;
+            let maintains = config.maintain.unwrap_or(false);
+            let lake = match maintains {
+                true => site::open(&config, &deps).await?,
+                false => Lake::open_read_only(&config.data, &deps).await?,
+            };
+            let query = query::build(config.query(), lake.clone(), deps.clone()).await?;
+            // Only a query service builds roll-ups, so one that maintains does the rest too.
+            if maintains {
+                lake.maintain_in_background(config.maintenance.clone(), &deps);
+                query.roll_up()?;
+            }
             let router = site::guarded(query.router(), &deps).merge(deps.health.router());
             let page = Page::bind("query", config.ui.http_addr, router).await?;
             let flight = site::flight(&query, &config).await?;

@@ -92,7 +92,7 @@ pub(crate) async fn run(common: &Common, flags: &Flags) -> Result<(), Failure> {
 async fn embedded(config: &settings::Config, request: &SqlRequest, accept: &str) -> Result<axum::body::Bytes, Failure> {
     let deps = Deps::system();
     let lake = Lake::open_read_only(&config.data, &deps).await?;
-    let query = query::build(config.query.clone(), lake, deps).await?;
+    let query = query::build(config.query(), lake, deps).await?;
     let body = serde_json::to_vec(request).map_err(|error| Error::internal("encode the request").with_source(error))?;
     let request = Request::post("/api/v1/sql")
         .header(header::CONTENT_TYPE, "application/json")

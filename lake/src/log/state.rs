@@ -213,7 +213,8 @@ pub(super) fn lake_path(table: &Table, encoded: &str) -> String {
     format!("{}/{}", table.name, percent_decode_str(encoded).decode_utf8_lossy())
 }
 
-fn file_of(table: &Table, add: &Add) -> Result<File> {
+/// The file that a line adds.
+pub(crate) fn file_of(table: &Table, add: &Add) -> Result<File> {
     let wrong = |what: &str| Error::corrupt(format!("file `{}` of table {} has {what}", add.path, table.name));
     let (rows, stats) = add.stats.as_deref().map_or((None, BTreeMap::new()), |text| stats::decode(table, text));
     let date = add.partition_values.get(PARTITION).cloned().flatten().ok_or_else(|| wrong("no date"))?;

@@ -20,6 +20,8 @@ pub(crate) struct Opened {
     /// Version of each table read.
     pub(crate) version: BTreeMap<String, i64>,
     pub(crate) freshness: Option<Freshness>,
+    /// Which rows answer.
+    pub(crate) served_by: String,
     pub(crate) batches: Batches,
 }
 
@@ -47,6 +49,7 @@ pub(crate) struct Collected {
     pub(crate) columns: Vec<AnswerColumn>,
     pub(crate) version: BTreeMap<String, i64>,
     pub(crate) freshness: Option<Freshness>,
+    pub(crate) served_by: String,
     pub(crate) truncated: bool,
     pub(crate) elapsed: Duration,
 }
@@ -67,6 +70,7 @@ impl Opened {
             columns: self.columns,
             version: self.version,
             freshness: self.freshness,
+            served_by: self.served_by,
             truncated: self.batches.truncated(),
             elapsed: self.batches.elapsed(),
         })

@@ -48,6 +48,8 @@ pub(super) struct Ready {
     pub(super) columns: Vec<AnswerColumn>,
     pub(super) version: BTreeMap<String, i64>,
     pub(super) freshness: Option<Freshness>,
+    /// Which rows answer.
+    pub(super) served_by: String,
 }
 
 impl Question {
@@ -101,6 +103,7 @@ impl Question {
             columns: planned.columns,
             version: versions(&snapshots),
             freshness: freshness(&snapshots, scope.now_us()),
+            served_by: scope.served_by(),
         });
         Ok(stream)
     }

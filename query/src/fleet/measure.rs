@@ -25,6 +25,7 @@ pub(super) async fn minute(engine: &Arc<Engine>, from_us: i64) -> Result<Measure
     let mut measured = Measured::default();
     calls(&mut measured, &ask(engine, &calls_sql(from_us)).await?);
     tokens(&mut measured, &ask(engine, &tokens_sql(from_us)).await?);
+    objectives(&mut measured, &ask(engine, &objectives_sql(from_us)).await?);
     utilization(&mut measured, &ask(engine, &of_minute(UTILIZATION, from_us)).await?);
     energy(&mut measured, &ask(engine, &of_minute(ENERGY, from_us)).await?);
     cost(&mut measured, &ask(engine, &of_late_minutes(COST, from_us)).await?, from_us / MINUTE_US);
@@ -86,6 +87,39 @@ fn began(from_us: i64, until_us: i64) -> String {
     let (oldest, first) = (instant(from_us - LONG_CALL_US_MAX), instant(from_us - CALL_US));
     let long_s = CALL_US / 1_000_000;
     format!("time < {} AND (time >= {first} OR (e2e_s > {long_s}.0 AND time >= {oldest}))", instant(until_us))
+}
+
+/// How long before a minute the calls began that objectives judge: what a judge looks at has no bounds that leave files out.
+const JUDGED_US: i64 = 15 * MINUTE_US;
+
+/// Calls that ended in the minute, by the objectives that they count for. One without calls is there too, with its terms.
+fn objectives_sql(from_us: i64) -> String {
+    let until_us = from_us + MINUTE_US;
+    let (oldest, until) = (instant(from_us - JUDGED_US), instant(until_us));
+    let ended = "CAST(time AS BIGINT) + CAST(CASE WHEN e2e_s > 0.0 AND e2e_s < 86400.0 THEN e2e_s ELSE 0.0 END * 1000000.0 AS BIGINT)";
+    format!(
+        "WITH judged AS (\
+           SELECT region, model, unnest(string_to_array(slo_set, ',')) AS slo, slo_met FROM measured_calls \
+           WHERE slo_set IS NOT NULL AND time >= {oldest} AND time < {until} AND {ended} >= {from_us} AND {ended} < {until_us}\
+         ) \
+         SELECT region, model, slo, count(*) AS calls, \
+           count(CASE WHEN strpos(',' || slo_met || ',', ',' || slo || ',') > 0 THEN 1 END) AS good, NULL AS objective \
+         FROM judged GROUP BY region, model, slo \
+         UNION ALL \
+         SELECT NULL, NULL, name, NULL, NULL, first_value(objective ORDER BY effective_from DESC, effective_to) FROM slos \
+         WHERE effective_from < {until} GROUP BY name \
+         HAVING first_value(coalesce(effective_to, {until}) ORDER BY effective_from DESC, effective_to) >= {until}"
+    )
+}
+
+fn objectives(measured: &mut Measured, answer: &SqlAnswer) {
+    for row in Rows::of(answer) {
+        let slo = ("slo", row.text("slo"));
+        row.gauge(measured, Family::SloObjective, vec![slo.clone()], "objective");
+        let labels: Labels = row.place().into_iter().chain([slo]).collect();
+        row.increment(measured, Family::SloCalls, labels.clone(), "calls");
+        row.increment(measured, Family::SloGood, labels, "good");
+    }
 }
 
 /// Tokens by when they left. An engine that sends no token spans is counted by its calls, when they end.

@@ -24,6 +24,9 @@ pub(super) enum Family {
     UnpricedHosts,
     LateOutputTokens,
     CostAdjustment,
+    SloCalls,
+    SloGood,
+    SloObjective,
 }
 
 /// Label names with their values, in the order in which they are printed.
@@ -77,7 +80,7 @@ struct Declared {
     help: &'static str,
 }
 
-const FAMILIES: [Family; 14] = [
+const FAMILIES: [Family; 17] = [
     Family::Ttft,
     Family::Tpot,
     Family::OutputTokens,
@@ -92,6 +95,9 @@ const FAMILIES: [Family; 14] = [
     Family::UnpricedHosts,
     Family::LateOutputTokens,
     Family::CostAdjustment,
+    Family::SloCalls,
+    Family::SloGood,
+    Family::SloObjective,
 ];
 
 impl Series {
@@ -198,6 +204,9 @@ impl Family {
             Family::LateOutputTokens => ("tokenwatt_late_output_tokens", "counter", ""),
             Family::CostAdjustment => ("tokenwatt_cost_usd_adjustment", "gauge", ""),
             Family::UnpricedHosts => ("tokenwatt_unpriced_hosts", "gauge", ""),
+            Family::SloCalls => ("tokenwatt_slo_calls", "counter", ""),
+            Family::SloGood => ("tokenwatt_slo_good_calls", "counter", ""),
+            Family::SloObjective => ("tokenwatt_slo_objective_ratio", "gauge", "ratio"),
         };
         Declared { name, kind, unit, help: self.help() }
     }
@@ -219,6 +228,11 @@ impl Family {
             }
             Family::LateOutputTokens => "Tokens that became visible after their minute was counted.",
             Family::CostAdjustment => "Corrections of minutes whose cost was counted before it was complete.",
+            Family::SloCalls => {
+                "Calls that ended and count for an objective; those of more than a quarter of an hour do not."
+            }
+            Family::SloGood => "Those of them that were good.",
+            Family::SloObjective => "Share of calls that must be good.",
             Family::UnpricedHosts => "Hosts without a price in the last closed minute; their cost is unknown, not 0.",
         }
     }

@@ -83,7 +83,8 @@ async fn answered(
     let (format, request) = (Format::accepted(headers)?, request(headers, body)?);
     let rows_max = engine.config.rows(request.max_rows);
     let opened = engine.open(request, reader).await?;
-    let mut notes = Notes { id: opened.id, version: opened.version.clone(), rows_max, truncated: None };
+    let (version, served_by) = (opened.version.clone(), opened.served_by.clone());
+    let mut notes = Notes { id: opened.id, version, served_by, rows_max, truncated: None };
     let body = match format {
         Format::Json => axum::Json(answer::json(opened.collect().await?)).into_response(),
         Format::Parquet => {
@@ -106,6 +107,7 @@ async fn answered(
 struct Notes {
     id: u64,
     version: BTreeMap<String, i64>,
+    served_by: String,
     rows_max: usize,
     /// Not known of a long answer when it begins: one of as many rows as it may have was cut there.
     truncated: Option<bool>,
@@ -126,7 +128,7 @@ impl Notes {
             note("x-tokenwatt-truncated", truncated.to_string());
         }
         note("x-tokenwatt-version", serde_json::to_string(&self.version).unwrap_or_default());
-        note("x-tokenwatt-served-by", answer::SERVED_BY.to_owned());
+        note("x-tokenwatt-served-by", self.served_by);
         response
     }
 }

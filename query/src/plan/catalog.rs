@@ -16,6 +16,7 @@ use super::{
     parse, restrict,
 };
 use crate::{
+    rollup,
     session::{CATALOG, SCHEMA},
     system::{
         self,
@@ -26,6 +27,9 @@ use crate::{
 
 /// Schema of the tables about Tokenwatt itself.
 pub(super) const SYSTEM: &str = "system";
+
+/// Schema of the views that have roll-ups, from raw rows alone.
+const RAW: &str = "raw";
 
 /// Views first, `calls` before all, then tables.
 fn table_names() -> Vec<String> {
@@ -38,6 +42,7 @@ pub(super) struct Catalogs(Names);
 struct Catalog(Names);
 struct Public(Names);
 struct System(Names);
+struct Raw(Names);
 
 /// What names stand for.
 #[derive(Clone)]
@@ -84,7 +89,7 @@ impl CatalogProviderList for Catalogs {
 
 impl CatalogProvider for Catalog {
     fn schema_names(&self) -> Vec<String> {
-        vec![SCHEMA.to_owned(), SYSTEM.to_owned()]
+        [SCHEMA, SYSTEM, RAW].map(str::to_owned).to_vec()
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
@@ -94,6 +99,7 @@ impl CatalogProvider for Catalog {
             INFORMATION => Some(Arc::new(Described::new(Arc::new(Catalogs(self.0.clone()))))),
             // Not among the names: who lists what there is does not look for it.
             PG_CATALOG => Some(Arc::new(PgCatalog(Arc::clone(&self.0.scope)))),
+            RAW => Some(Arc::new(Raw(self.0.clone()))),
             _ => None,
         }
     }
@@ -151,6 +157,22 @@ impl SchemaProvider for System {
     }
 }
 
+#[async_trait]
+impl SchemaProvider for Raw {
+    fn table_names(&self) -> Vec<String> {
+        rollup::ROLLUPS.map(|rollup| rollup.view.name.to_owned()).to_vec()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        let Some(view) = views::by_name(name).filter(|view| rollup::of(view).is_some()) else { return Ok(None) };
+        self.0.seen(&format!("{RAW}.{name}"), Some(self.0.scope.raw_view(view).await?))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        rollup::ROLLUPS.iter().any(|rollup| rollup.view.name == name)
+    }
+}
+
 macro_rules! debug_as_name {
     ($($kind:ident),*) => {
         $(impl fmt::Debug for $kind {
@@ -161,4 +183,4 @@ macro_rules! debug_as_name {
     };
 }
 
-debug_as_name!(Catalogs, Catalog, Public, System);
+debug_as_name!(Catalogs, Catalog, Public, System, Raw);

@@ -19,9 +19,9 @@ pub(super) const NOON: i64 = 1_795_953_600_000_000;
 
 pub(super) struct World {
     pub(super) query: Query,
-    lake: Lake,
+    pub(super) lake: Lake,
     committed: Mutex<BTreeMap<&'static str, u64>>,
-    _directory: tempfile::TempDir,
+    _directory: Option<tempfile::TempDir>,
 }
 
 impl World {
@@ -38,19 +38,31 @@ impl World {
         World::of(Config::default(), deps).await
     }
 
-    async fn of(config: Config, deps: Deps) -> World {
+    /// With parts of the caller's choice, such as a clock.
+    pub(super) async fn of(config: Config, deps: Deps) -> World {
         let directory = tempfile::tempdir().expect("a directory");
         let place = directory.path().to_str().expect("a path").to_owned();
         let lake = Lake::open(&place, &deps).await.expect("a lake");
+        World { _directory: Some(directory), ..World::on(lake, config, deps).await }
+    }
+
+    /// Over a lake of the caller's making.
+    pub(super) async fn on(lake: Lake, config: Config, deps: Deps) -> World {
         let query = crate::build(config, lake.clone(), deps).await.expect("a service");
-        World { query, lake, committed: Mutex::default(), _directory: directory }
+        World { query, lake, committed: Mutex::default(), _directory: None }
     }
 
     /// Commits the rows as one file and gives the table's version.
     pub(super) async fn write(&self, table: &'static Table, rows: &[Value]) -> i64 {
+        self.write_tagged(table, rows, None).await
+    }
+
+    /// The same, with the minutes of its late rows as the collector lists them.
+    pub(super) async fn write_tagged(&self, table: &'static Table, rows: &[Value], late: Option<String>) -> i64 {
         let from = self.committed.lock().get(table.name).copied().unwrap_or(0);
         let name = format!("test-{from}-{}.parquet", from + 1);
-        let file = self.lake.write(table, "2026-11-29", &name, &[batch(table, rows)]).await.expect("written");
+        let mut file = self.lake.write(table, "2026-11-29", &name, &[batch(table, rows)]).await.expect("written");
+        file.tags.extend(late.map(|minutes| ("minutes".to_owned(), minutes)));
         let entry = Entry { journal: "test".to_owned(), table: table.name, from, to: from + 1, adds: vec![file] };
         let Outcome::Committed { version } = self.lake.commit(entry).await.expect("committed") else {
             panic!("fenced")

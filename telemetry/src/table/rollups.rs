@@ -115,7 +115,7 @@ const WORK: &[Column] = &[
 /// Requests per minute.
 pub const REQUESTS_1M: Table = Table {
     name: "requests_1m",
-    doc: "calls that ended in one minute, by what served them",
+    doc: "calls that arrived in one minute, by what served them; its sums count a call once, its distributions and `measured` once per measuring place",
     groups: &[
         WINDOW,
         SERVED,
@@ -129,6 +129,10 @@ pub const REQUESTS_1M: Table = Table {
         TPOT,
         E2E,
         QUEUE,
+        &[
+            int("measured", "{request}", "calls measured at this place, those measured nearer the engine too included"),
+            text("slo_met", "objectives of `slo_set` that these calls met; the same text if all"),
+        ],
     ],
     order: &["region", "model", "time"],
     retention_days: Some(400),
@@ -163,7 +167,7 @@ pub const HOSTS_1M: Table = Table {
         HOST,
         &[
             text("model", "model"),
-            int("requests", "{request}", "calls that ended"),
+            int("requests", "{request}", "calls that arrived"),
             int("tokens", "{token}", "tokens that left"),
         ],
         WORK,

@@ -1,0 +1,139 @@
+//! Windows computed from raw rows once, and read instead of them wherever they say exactly the same.
+//!
+//! ```text
+//! build:  run (a lease, once a minute) ─► window (what is due, what is no longer right) ─► build (read, fold) ─► write (one fenced commit)
+//! read:   a view = windows that are built ∪ the others, computed from raw rows by the same query
+//! ```
+//!
+//! Building asks the view itself for the stretch of a file, so what is stored is what would have been answered. A file covers
+//! an hour (a day, for windows of an hour) and is replaced as windows are added; its tags say which versions of the sources it
+//! holds, and every answer compares them with the versions it has pinned.
+//!
+//! Invariants:
+//! 1. A window answers only if no source has come to hold other rows of it since; else raw rows do.
+//! 2. A crash between any two steps leaves the windows as they were: files and state change in one commit.
+//! 3. Two processes that build at once do not add up: the commit of the second is refused.
+
+mod objective;
+pub(crate) mod views;
+
+mod run;
+mod slos;
+mod window;
+mod build;
+mod fold;
+mod write;
+
+mod progress;
+pub(crate) mod status;
+
+mod read;
+
+use telemetry::table::{DEVICES, DEVICES_1M, HOSTS_1M, REQUESTS, REQUESTS_1M, TOKENS, TOKENS_1M, Table, USAGE_1H};
+
+use crate::views::View;
+pub(crate) use objective::{Objective, judges, judging};
+pub use objective::{Slo, validate as validate_slos};
+pub(crate) use read::{Memory, RAW_ROWS, answer};
+pub(crate) use run::Rollups;
+pub use run::Settings;
+pub(crate) use slos::{COLUMNS as OBJECTIVES_SQL, objectives};
+use window::MINUTE_US;
+
+/// A table of windows, and what they are.
+#[derive(Debug)]
+pub(crate) struct Rollup {
+    /// Where windows that are built lie.
+    pub(crate) table: &'static Table,
+    /// What a window is.
+    pub(crate) view: &'static View,
+    /// Tables it is computed from.
+    pub(crate) sources: &'static [Source],
+    /// Length of a window, microseconds.
+    pub(crate) window_us: i64,
+    /// Length of the stretch that a file covers, microseconds.
+    pub(crate) file_us: i64,
+}
+
+/// A table that windows are computed from.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) table: &'static Table,
+    /// Minutes before and after that of a late row whose windows it changes too.
+    pub(crate) reach: (i64, i64),
+}
+
+const fn source(table: &'static Table, before: i64, after: i64) -> Source {
+    Source { table, reach: (before, after) }
+}
+
+const HOUR_US: i64 = 60 * MINUTE_US;
+const DAY_US: i64 = 24 * HOUR_US;
+
+/// All roll-ups, in the order in which they are built.
+pub(crate) const ROLLUPS: [&Rollup; 5] = [
+    // A row measured near the engine, come late, takes the count from one that arrived at a gateway up to a minute before.
+    &Rollup {
+        table: &REQUESTS_1M,
+        view: &views::REQUESTS_MINUTES,
+        sources: &[source(&REQUESTS, 1, 1)],
+        window_us: MINUTE_US,
+        file_us: HOUR_US,
+    },
+    // The gap before the token that follows lies in its own minute.
+    &Rollup {
+        table: &TOKENS_1M,
+        view: &views::TOKENS_MINUTES,
+        sources: &[source(&TOKENS, 0, 1)],
+        window_us: MINUTE_US,
+        file_us: HOUR_US,
+    },
+    // A sample on the minute closes the one before; the step to the next sample may be two minutes long.
+    &Rollup {
+        table: &HOSTS_1M,
+        view: &views::HOSTS_MINUTES,
+        sources: &[source(&REQUESTS, 0, 0), source(&TOKENS, 0, 0), source(&DEVICES, 1, 2)],
+        window_us: MINUTE_US,
+        file_us: HOUR_US,
+    },
+    &Rollup {
+        table: &DEVICES_1M,
+        view: &views::DEVICES_MINUTES,
+        sources: &[source(&DEVICES, 1, 2)],
+        window_us: MINUTE_US,
+        file_us: HOUR_US,
+    },
+    &Rollup {
+        table: &USAGE_1H,
+        view: &views::USAGE_HOURS,
+        sources: &[source(&REQUESTS, 1, 1)],
+        window_us: HOUR_US,
+        file_us: DAY_US,
+    },
+];
+
+/// The roll-up that a view reads.
+pub(crate) fn of(view: &View) -> Option<&'static Rollup> {
+    ROLLUPS.into_iter().find(|rollup| rollup.view.name == view.name)
+}
+
+impl Rollup {
+    /// The tables that an answer pins, in that order: windows, then what they are computed from.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.table.name).chain(self.sources.iter().map(|source| source.table.name))
+    }
+
+    /// Start of the window that holds an instant.
+    fn window_of(&self, us: i64) -> i64 {
+        us.div_euclid(self.window_us) * self.window_us
+    }
+
+    /// Start of the stretch of the file that holds an instant.
+    fn file_of(&self, us: i64) -> i64 {
+        us.div_euclid(self.file_us) * self.file_us
+    }
+
+    fn reach(&self, source: &str) -> (i64, i64) {
+        self.sources.iter().find(|known| known.table.name == source).map_or((0, 0), |source| source.reach)
+    }
+}

@@ -1,0 +1,221 @@
+//! Which windows are built, which of them are no longer right, and which are due. Pure: files and the time in, windows out.
+//!
+//! A roll-up's state is in the tags of its own files, so one commit moves both:
+//!
+//! - `sources`: the version of each source from which the file's windows were computed, as `requests=812,tokens=40`
+//! - `settled`: the version of each source up to which every file of the roll-up is right
+//! - `through`: the instant before which all windows are built, microseconds since 1970-01-01 UTC
+//! - `rebuilt`, `folded`: windows computed again, and keys folded into `__other__`, since the first build
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use lake::{Arrival, File, Snapshot, Value};
+
+use super::Rollup;
+
+/// Microseconds in a minute.
+pub(super) const MINUTE_US: i64 = 60_000_000;
+/// A window is built this long after its end by wall clock.
+const SETTLE_US: i64 = 60_000_000;
+/// Rows of a file that are younger than this when it is written are not in its tag `minutes`: two minutes, and one for a clock
+/// that was set meanwhile.
+const UNTAGGED_US: i64 = 180_000_000;
+
+/// Versions by source table.
+pub(super) type Versions = BTreeMap<String, i64>;
+
+/// What of a roll-up is built.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Built {
+    /// All windows before this instant are.
+    pub(super) through_us: i64,
+    /// Versions of the sources up to which every file is right.
+    pub(super) settled: Versions,
+    /// Its files, by the start of the stretch that each covers.
+    pub(super) files: BTreeMap<i64, Part>,
+    /// Windows computed again, since the first build.
+    pub(super) rebuilt: i64,
+    /// Keys folded into `__other__`, since the first build.
+    pub(super) folded: i64,
+}
+
+/// One file of a roll-up.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Part {
+    pub(super) paths: Vec<String>,
+    /// Versions of the sources that its windows were computed from.
+    pub(super) sources: Versions,
+}
+
+/// What a table has come to since a roll-up was settled.
+#[derive(Clone, Debug)]
+pub(super) struct News<'a> {
+    pub(super) source: &'a str,
+    /// Files that came since; `None` if nobody knows any more.
+    pub(super) arrivals: Option<&'a [Arrival]>,
+}
+
+impl Built {
+    /// As the roll-up's files say; `None` before the first build.
+    pub(super) fn of(rollup: &Rollup, snapshot: &Snapshot) -> Option<Built> {
+        let mut built = Built { through_us: i64::MIN, ..Built::default() };
+        for file in &snapshot.files {
+            let number = |tag: &str| file.tags.get(tag).and_then(|text| text.parse::<i64>().ok());
+            let Some(through_us) = number("through") else { continue };
+            built.through_us = built.through_us.max(through_us);
+            built.rebuilt = built.rebuilt.max(number("rebuilt").unwrap_or(0));
+            built.folded = built.folded.max(number("folded").unwrap_or(0));
+            for (source, version) in versions(file.tags.get("settled")) {
+                let known = built.settled.entry(source).or_insert(-1);
+                *known = version.max(*known);
+            }
+            let Some(newest_us) = file.newest_time_us() else { continue };
+            let part = built.files.entry(rollup.file_of(newest_us)).or_default();
+            part.paths.push(file.path.clone());
+            part.sources = versions(file.tags.get("sources"));
+        }
+        (built.through_us > i64::MIN).then_some(built)
+    }
+
+    /// The tags of a file computed from `sources` while this is the roll-up's state.
+    pub(super) fn tags(&self, sources: &Versions) -> BTreeMap<String, String> {
+        let tags = [
+            ("sources", print(sources)),
+            ("settled", print(&self.settled)),
+            ("through", self.through_us.to_string()),
+            ("rebuilt", self.rebuilt.to_string()),
+            ("folded", self.folded.to_string()),
+        ];
+        tags.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    /// Windows that are built and of which a source has come to hold other rows: in order, none touching the next. Those that
+    /// begin before `floor_us` stay as they are: their sources may have been dropped by age.
+    pub(super) fn stale(&self, rollup: &Rollup, news: &[News<'_>], floor_us: i64) -> Vec<Range<i64>> {
+        let mut windows = BTreeSet::new();
+        for News { source, arrivals } in news {
+            let Some(arrivals) = arrivals else {
+                // Nobody knows what came, so everything is computed again.
+                let first = self.files.keys().next().copied().unwrap_or(self.through_us);
+                return ranges_of(rollup, first.max(floor_us), self.through_us);
+            };
+            let settled = self.settled.get(*source).copied().unwrap_or(-1);
+            for arrival in arrivals.iter().filter(|arrival| arrival.version > settled) {
+                self.add(rollup, source, arrival, floor_us, &mut windows);
+            }
+        }
+        joined(rollup, windows)
+    }
+
+    fn add(&self, rollup: &Rollup, source: &str, arrival: &Arrival, floor_us: i64, windows: &mut BTreeSet<i64>) {
+        let reach = rollup.reach(source);
+        for (first, last) in minutes(&arrival.file) {
+            let from = rollup.window_of((first - reach.0).saturating_mul(MINUTE_US).max(floor_us));
+            let to = (last + reach.1 + 1).saturating_mul(MINUTE_US).min(self.through_us);
+            let mut window = if from < floor_us { from + rollup.window_us } else { from };
+            while window < to {
+                let part = self.files.get(&rollup.file_of(window));
+                let seen = part.and_then(|part| part.sources.get(source)).copied().unwrap_or(-1);
+                if arrival.version > seen {
+                    windows.insert(window);
+                }
+                window += rollup.window_us;
+            }
+        }
+    }
+}
+
+/// End of the last window that is due at `now_us`.
+pub(super) fn due(rollup: &Rollup, now_us: i64) -> i64 {
+    rollup.window_of(now_us - SETTLE_US)
+}
+
+/// Starts of the files that windows between two instants lie in, of those in which a source has rows.
+pub(super) fn files_with_rows(rollup: &Rollup, sources: &[Arc<Snapshot>], from_us: i64, to_us: i64) -> BTreeSet<i64> {
+    let mut starts = BTreeSet::new();
+    for source in sources {
+        for file in &source.files {
+            let (Some(oldest), Some(newest)) = (oldest_us(file), file.newest_time_us()) else { continue };
+            if newest < from_us {
+                continue;
+            }
+            // Rows at the very start of a minute may close the one before.
+            let mut start = rollup.file_of((oldest - 1).max(from_us));
+            while start < to_us && start <= newest {
+                starts.insert(start);
+                start += rollup.file_us;
+            }
+        }
+    }
+    starts
+}
+
+/// The oldest `time` of a table's rows, as far as its files say.
+pub(super) fn oldest_us_of(source: &Snapshot) -> Option<i64> {
+    source.files.iter().filter_map(|file| oldest_us(file)).min()
+}
+
+/// Minutes, since 1970-01-01 UTC, of which a file that came has rows that were not there before; first and last of each stretch.
+fn minutes(file: &File) -> Vec<(i64, i64)> {
+    let tagged = file.tags.get("minutes").map(String::as_str);
+    let mut minutes: Vec<_> = tagged.iter().flat_map(|list| list.split(',')).filter_map(stretch).collect();
+    // A merge that left out rows that were there twice names their minutes, and no other row of it is new.
+    if file.tags.contains_key("level") {
+        return minutes;
+    }
+    let oldest_us = match tagged {
+        Some(_) => oldest_us(file).max(Some(file.modified_ms.saturating_mul(1_000) - UNTAGGED_US)),
+        None => oldest_us(file),
+    };
+    let newest = file.newest_time_us().map_or(i64::MAX / MINUTE_US, |us| us.div_euclid(MINUTE_US));
+    let oldest = oldest_us.map_or(0, |us| us.div_euclid(MINUTE_US));
+    minutes.push((oldest.min(newest), newest));
+    minutes
+}
+
+fn oldest_us(file: &File) -> Option<i64> {
+    match file.stats.get("time")?.min {
+        Some(Value::Time(us)) => Some(us),
+        _ => None,
+    }
+}
+
+fn stretch(text: &str) -> Option<(i64, i64)> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+    (0 <= first && first <= last).then_some((first, last))
+}
+
+fn ranges_of(rollup: &Rollup, from_us: i64, to_us: i64) -> Vec<Range<i64>> {
+    let from = rollup.window_of(from_us);
+    std::iter::once(from..to_us).filter(|range| !range.is_empty()).collect()
+}
+
+fn joined(rollup: &Rollup, windows: BTreeSet<i64>) -> Vec<Range<i64>> {
+    let mut ranges: Vec<Range<i64>> = Vec::new();
+    for window in windows {
+        match ranges.last_mut() {
+            Some(range) if range.end == window => range.end += rollup.window_us,
+            _ => ranges.push(window..window + rollup.window_us),
+        }
+    }
+    ranges
+}
+
+fn versions(tag: Option<&String>) -> Versions {
+    let pairs = tag.iter().flat_map(|list| list.split(','));
+    pairs
+        .filter_map(|pair| pair.split_once('='))
+        .filter_map(|(name, version)| Some((name.to_owned(), version.parse().ok()?)))
+        .collect()
+}
+
+fn print(versions: &Versions) -> String {
+    let pairs: Vec<_> = versions.iter().map(|(name, version)| format!("{name}={version}")).collect();
+    pairs.join(",")
+}
+
+#[cfg(test)]
+mod tests;
