@@ -52,6 +52,7 @@ pub(super) struct Prepared {
 }
 
 /// A statement bound to values.
+#[allow(clippy::large_enum_variant, reason = "a connection has few, and they are moved only between messages")]
 pub(super) enum Portal {
     /// Not a question.
     Word(Statement),
