@@ -302,7 +302,7 @@ fn what_is_set_aside_is_kept() {
 
 /// The one segment of a journal.
 fn only(directory: &Path) -> PathBuf {
-    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     files.filter(|path| path.extension().is_some_and(|kind| kind == "journal")).min().unwrap()
 }
 
@@ -314,9 +314,9 @@ fn frames_outlive_their_header() {
     journal.append(&[body("a"), body("bb")], NOW).unwrap();
     drop(journal);
     let path = only(directory.path());
-    let mut bytes = std::fs::read(&path).unwrap();
+    let mut bytes = fs::read(&path).unwrap();
     bytes[..segment::MAGIC.len()].fill(0);
-    std::fs::write(&path, bytes).unwrap();
+    fs::write(&path, bytes).unwrap();
     let (journal, _) = open(directory.path());
     assert_eq!(texts(&journal, 0), [(1, "a".to_owned()), (2, "bb".to_owned())]);
 }
@@ -329,15 +329,15 @@ fn what_lies_in_a_damaged_body_is_no_frame() {
     let (mut other, _) = open(hidden.path());
     other.append(&[body("x"), body("forged")], NOW).unwrap();
     drop(other);
-    let forged = Stored { body: std::fs::read(only(hidden.path())).unwrap().into(), ..body("a") };
+    let forged = Stored { body: fs::read(only(hidden.path())).unwrap().into(), ..body("a") };
     let (mut journal, _) = open(directory.path());
     journal.append(&[forged, body("bb")], NOW).unwrap();
     drop(journal);
-    let mut bytes = std::fs::read(only(directory.path())).unwrap();
+    let mut bytes = fs::read(only(directory.path())).unwrap();
     // The body begins as a segment does.
     let at = bytes.windows(16).rposition(|word| word == segment::MAGIC).unwrap();
     bytes[at] ^= 1;
-    std::fs::write(only(directory.path()), bytes).unwrap();
+    fs::write(only(directory.path()), bytes).unwrap();
     let (journal, _) = open(directory.path());
     assert_eq!(texts(&journal, 0).last(), Some(&(2, "bb".to_owned())));
 }
