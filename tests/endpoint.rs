@@ -16,12 +16,12 @@ use tokio::net::TcpListener;
 use tower::Service;
 
 /// Its only bucket and its only user.
-pub const BUCKET: &str = "fleet";
-pub const ACCESS_KEY: &str = "TESTKEY";
-pub const SECRET_KEY: &str = "test-secret";
+pub(crate) const BUCKET: &str = "fleet";
+pub(crate) const ACCESS_KEY: &str = "TESTKEY";
+pub(crate) const SECRET_KEY: &str = "test-secret";
 
 /// Serves `root` on a free port until the runtime ends; every request is held up for `delay` before it is looked at.
-pub async fn serve(root: &Path, delay: Duration) -> SocketAddr {
+pub(crate) async fn serve(root: &Path, delay: Duration) -> SocketAddr {
     std::fs::create_dir_all(root.join(BUCKET)).expect("create the bucket");
     let mut service = S3ServiceBuilder::new(FileSystem::new(root).expect("open the root"));
     service.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
@@ -73,7 +73,7 @@ where
 }
 
 /// What a client must have in its environment.
-pub fn environment(address: SocketAddr, secret: &str) -> Vec<(&'static str, String)> {
+pub(crate) fn environment(address: SocketAddr, secret: &str) -> Vec<(&'static str, String)> {
     vec![
         ("AWS_ACCESS_KEY_ID", ACCESS_KEY.to_owned()),
         ("AWS_SECRET_ACCESS_KEY", secret.to_owned()),
