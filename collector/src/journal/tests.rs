@@ -315,7 +315,7 @@ fn frames_outlive_their_header() {
     drop(journal);
     let path = only(directory.path());
     let mut bytes = fs::read(&path).unwrap();
-    bytes[..segment::MAGIC.len()].fill(0);
+    bytes[..MAGIC.len()].fill(0);
     fs::write(&path, bytes).unwrap();
     let (journal, _) = open(directory.path());
     assert_eq!(texts(&journal, 0), [(1, "a".to_owned()), (2, "bb".to_owned())]);
@@ -335,7 +335,7 @@ fn what_lies_in_a_damaged_body_is_no_frame() {
     drop(journal);
     let mut bytes = fs::read(only(directory.path())).unwrap();
     // The body begins as a segment does.
-    let at = bytes.windows(16).rposition(|word| word == segment::MAGIC).unwrap();
+    let at = bytes.windows(16).rposition(|word| word == MAGIC).unwrap();
     bytes[at] ^= 1;
     fs::write(only(directory.path()), bytes).unwrap();
     let (journal, _) = open(directory.path());
