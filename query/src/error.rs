@@ -51,7 +51,9 @@ pub(crate) fn to_api(error: &DataFusionError) -> ApiError {
         DataFusionError::SQL(error, _) => api("invalid", error.to_string(), None),
         DataFusionError::SchemaError(error, _) => api("invalid", error.to_string(), hint(error)),
         DataFusionError::Plan(message) => plan(message),
-        DataFusionError::NotImplemented(message) => api("invalid", message.clone(), None),
+        DataFusionError::NotImplemented(message) | DataFusionError::Configuration(message) => {
+            api("invalid", message.clone(), None)
+        }
         DataFusionError::ArrowError(error, _) => calculation(error.to_string()),
         DataFusionError::Execution(message) => api("invalid", message.clone(), None),
         DataFusionError::ResourcesExhausted(message) => too_large(message.clone()),

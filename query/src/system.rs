@@ -36,6 +36,7 @@ pub(crate) fn comment(name: &str) -> Option<&'static str> {
         "files" => Some("one file of the newest version of a table"),
         "queries" => Some("one query that holds a place, this one too"),
         "audit" => Some("one query that has ended, with who asked it and what it took"),
+        "rollups" => Some("one roll-up: through which window it is built, and how far behind that is"),
         _ => None,
     }
 }

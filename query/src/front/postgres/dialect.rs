@@ -286,7 +286,7 @@ mod tests {
     fn what_nothing_of_ours_has_is_not_looked_for() {
         let sql = "SELECT pg_catalog.array_to_string(c.reloptions || array(select 'toast.' || x from \
                    pg_catalog.unnest(tc.reloptions) x), ', ') FROM pg_catalog.pg_class c";
-        assert_eq!(adapted(sql), "SELECT '' FROM pg_catalog.pg_class AS c");
+        assert_eq!(adapted(sql), "SELECT '' FROM pg_catalog.pg_class c");
         let sql = "SELECT unnest(pg_index.indkey), generate_subscripts(pg_index.indkey, 1) FROM pg_index";
         assert!(adapted(sql).starts_with("SELECT CAST(NULL AS SMALLINT), CAST(NULL AS INT) FROM"), "{}", adapted(sql));
     }
