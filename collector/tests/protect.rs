@@ -236,7 +236,8 @@ async fn a_loki_push_with_rejected_lines_is_a_400_and_the_rest_is_stored() {
     let (acme, token) = principal("acme", Role::Writer, &["acme"]);
     let world = World::start(&[acme], &tls::Config::default()).await;
     let stream = |tenant: &str, line: &str| {
-        format!("{{\"stream\":{{\"tokenwatt.tenant\":\"{tenant}\"}},\"values\":[[\"{}\",\"{line}\"]]}}", now_ns())
+        let tenant = format!("{{\"tokenwatt.tenant\":\"{tenant}\"}}");
+        format!("{{\"stream\":{{\"app\":\"web\"}},\"values\":[[\"{}\",\"{line}\",{tenant}]]}}", now_ns())
     };
     let push = |streams: &[String]| format!("{{\"streams\":[{}]}}", streams.join(",")).into_bytes();
     let mixed = push(&[stream("acme", "line-own"), stream("zeta", "line-forged")]);

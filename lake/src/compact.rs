@@ -82,6 +82,12 @@ impl Times {
         Times { now_us: us, store_us: us }
     }
 
+    /// The same, a while later.
+    fn after(self, elapsed: Duration) -> Times {
+        let us = i64::try_from(elapsed.as_micros()).unwrap_or(i64::MAX);
+        Times { now_us: self.now_us.saturating_add(us), store_us: self.store_us.saturating_add(us) }
+    }
+
     /// When files leave, for those who count the time since: by our clock, as far as the store's agrees with it.
     fn removal_us(self) -> i64 {
         self.now_us.clamp(self.store_us, self.store_us.saturating_add(SKEW_US))
@@ -133,7 +139,7 @@ impl Compaction {
         let Some(job) = due else { return Ok(None) };
         drop(snapshot);
         let began = self.clock.monotonic();
-        let outcome = run(lake, table, &job, sweeps, times).await;
+        let outcome = self.run(lake, table, &job, sweeps, times).await;
         let took = self.clock.monotonic().saturating_sub(began);
         match outcome {
             Ok((merged, removed)) => {
@@ -159,6 +165,25 @@ impl Compaction {
         }
     }
 
+    async fn run(
+        &self,
+        lake: &Lake,
+        table: &'static Table,
+        job: &Job,
+        sweeps: u64,
+        times: Times,
+    ) -> Result<(FileAdd, Removed)> {
+        let began = self.clock.monotonic();
+        let (merged, removed) = write(lake, table, job, times.now_us).await?;
+        // A store that is slow to take the merge must not shorten the time that readers have to finish.
+        let times = times.after(self.clock.monotonic().saturating_sub(began));
+        let removes = job.files.iter().map(|file| file.path.clone()).collect();
+        let effect = if removed.rows == 0 { Effect::Rearrange } else { Effect::Drop };
+        let swap = Swap { adds: vec![merged.clone()], removes, effect, sweeps, now_us: times.removal_us() };
+        lake.swap(table, swap).await?;
+        Ok((merged, removed))
+    }
+
     fn shun(&mut self, job: &Job) {
         if self.shunned.len() >= SHUNNED_MAX {
             self.shunned.clear();
@@ -169,15 +194,6 @@ impl Compaction {
 
 fn key(job: &Job) -> &str {
     job.files.first().map_or("", |file| &file.path)
-}
-
-async fn run(lake: &Lake, table: &'static Table, job: &Job, sweeps: u64, times: Times) -> Result<(FileAdd, Removed)> {
-    let (merged, removed) = write(lake, table, job, times.now_us).await?;
-    let removes = job.files.iter().map(|file| file.path.clone()).collect();
-    let effect = if removed.rows == 0 { Effect::Rearrange } else { Effect::Drop };
-    let swap = Swap { adds: vec![merged.clone()], removes, effect, sweeps, now_us: times.removal_us() };
-    lake.swap(table, swap).await?;
-    Ok((merged, removed))
 }
 
 /// Writes the merged file; nobody sees it yet.

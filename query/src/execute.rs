@@ -65,10 +65,8 @@ pub(crate) struct Engine {
 }
 
 /// What a statement would answer.
-#[allow(dead_code, reason = "for fronts with prepared statements")]
 pub(crate) struct Described {
     pub(crate) schema: SchemaRef,
-    #[allow(dead_code, reason = "for fronts whose protocol has a place for units and comments")]
     pub(crate) columns: Vec<AnswerColumn>,
     /// Name without `$` and type, where the statement tells it, of every parameter; numbered ones first, in order.
     pub(crate) parameters: Vec<(String, Option<DataType>)>,
@@ -136,7 +134,6 @@ impl Engine {
     ///
     /// # Cancel safety
     /// Dropping the future stops the planning.
-    #[allow(dead_code, reason = "for fronts with prepared statements")]
     pub(crate) async fn describe(
         self: &Arc<Self>,
         request: &SqlRequest,

@@ -137,8 +137,9 @@ def statements():
         assert one(connection, "SELECT 1")[0] == 1
         connection.commit()
     with connect() as connection:
-        copied = b"".join(bytes(part) for part in connection.cursor().copy(
-            "COPY (SELECT x, NULL AS y, 'a\tb' AS z FROM generate_series(1, 2) AS t(x)) TO STDOUT").__enter__())
+        rows = "COPY (SELECT x, NULL AS y, 'a\tb' AS z FROM generate_series(1, 2) AS t(x)) TO STDOUT"
+        with connection.cursor().copy(rows) as copy:
+            copied = b"".join(bytes(part) for part in copy)
         assert copied == b"1\t\\N\ta\\tb\n2\t\\N\ta\\tb\n", copied
         with connection.cursor().copy("COPY (SELECT 1 AS a, 'x,y' AS b) TO STDOUT (FORMAT csv, HEADER)") as copy:
             assert b"".join(bytes(part) for part in copy) == b'a,b\n1,"x,y"\n'

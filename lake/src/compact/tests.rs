@@ -9,7 +9,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use service::{Deps, Kind};
 use telemetry::table::TOKENS;
 
-use super::{Compaction, Times, compacts, plan, run, write};
+use super::{Compaction, Times, compacts, plan, write};
 use crate::sample::{DATE, entry, lake, offer, token};
 use crate::snapshot::Snapshot;
 use crate::{Entry, Lake};
@@ -158,8 +158,9 @@ async fn a_merge_whose_files_others_have_replaced_is_given_up() {
     }
     let job = plan(&TOKENS, &newest(&first).await.files, SOON_US).remove(0);
     second.snapshot("tokens", Some(2)).await.expect("readable");
-    run(&second, &TOKENS, &job, 0, Times::at(SOON_US)).await.expect("merged");
-    let error = run(&first, &TOKENS, &job, 0, Times::at(SOON_US)).await.expect_err("too late");
+    let compaction = Compaction::new(&Deps::system());
+    compaction.run(&second, &TOKENS, &job, 0, Times::at(SOON_US)).await.expect("merged");
+    let error = compaction.run(&first, &TOKENS, &job, 0, Times::at(SOON_US)).await.expect_err("too late");
     assert_eq!(error.kind(), Kind::Conflict);
     let after = newest(&first).await;
     assert_eq!((after.version, after.rows(), after.files.len()), (3, Some(3), 1));

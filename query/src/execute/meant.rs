@@ -15,7 +15,8 @@ pub(super) fn meant(stream: SendableRecordBatchStream, columns: &[AnswerColumn])
     Box::pin(RecordBatchStreamAdapter::new(schema, batches))
 }
 
-fn annotated(schema: &SchemaRef, columns: &[AnswerColumn]) -> SchemaRef {
+/// The schema with what its columns mean.
+pub(super) fn annotated(schema: &SchemaRef, columns: &[AnswerColumn]) -> SchemaRef {
     let fields = schema.fields().iter().enumerate().map(|(index, field)| {
         let mut metadata = field.metadata().clone();
         if let Some(column) = columns.get(index) {

@@ -25,7 +25,7 @@ use tokio::{
 
 use super::{
     Described, Engine,
-    meant::meant,
+    meant::{annotated, meant},
     reach,
     running::{Phase, Running, Stop},
     stoppable::{self, stoppable},
@@ -77,7 +77,8 @@ impl Question {
     /// Plans the statement and says what it would answer.
     pub(super) async fn describe(self) -> Result<Described, ApiError> {
         let described = async { self.scope()?.describe(&self.request).await };
-        self.running.within(Phase::Planning, described).await.map_err(|error| error::to_api(&error))
+        let described = self.running.within(Phase::Planning, described).await.map_err(|error| error::to_api(&error))?;
+        Ok(Described { schema: annotated(&described.schema, &described.columns), ..described })
     }
 
     fn scope(&self) -> Result<Arc<Scope>> {

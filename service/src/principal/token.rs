@@ -2,7 +2,9 @@
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::alphabet::STANDARD;
+use base64::engine::general_purpose::GeneralPurpose;
+use base64::engine::{DecodePaddingMode, GeneralPurposeConfig};
 use ring::digest::{SHA256, digest};
 
 use crate::error::{Error, Result};
@@ -14,6 +16,12 @@ pub(super) const HASH_BYTES: usize = 32;
 const PREFIX: &str = "tw_";
 /// Random bytes of a token.
 const RANDOM_BYTES: usize = 32;
+
+/// Names and passwords are padded by some clients and not by others.
+const BASIC: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 
 /// A token as a caller shows it.
 #[derive(Debug)]
@@ -42,7 +50,7 @@ impl Token {
         if !scheme.eq_ignore_ascii_case("basic") {
             return None;
         }
-        let pair = String::from_utf8(STANDARD.decode(shown).ok()?).ok()?;
+        let pair = String::from_utf8(BASIC.decode(shown).ok()?).ok()?;
         let (_, password) = pair.split_once(':')?;
         Some(Self(Secret::new(password)))
     }
