@@ -152,7 +152,8 @@ async fn views_and_columns_have_comments_and_units() {
     let mut faults = Vec::new();
     for view in VIEWS {
         let sql = format!(
-            "SELECT column_name, data_type, comment, unit FROM information_schema.columns WHERE table_name = '{}' \
+            "SELECT column_name, data_type, comment, unit FROM information_schema.columns \
+             WHERE table_schema = 'public' AND table_name = '{}' \
              ORDER BY ordinal_position",
             view.name
         );

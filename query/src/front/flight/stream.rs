@@ -105,23 +105,34 @@ fn sound(data: FlightData) -> Result<FlightData, Status> {
     Ok(data)
 }
 
-/// The schema with texts as plain strings: views are younger than many clients.
+/// The schema as clients get it: texts as plain strings, because views are younger than many clients, and every column nullable,
+/// because what a plan knows of that is more than its statement does, and the two must agree.
 pub(super) fn plain(schema: &SchemaRef) -> SchemaRef {
-    let fields: Vec<FieldRef> = schema.fields().iter().map(plain_field).collect();
+    let fields: Vec<FieldRef> = schema.fields().iter().map(|field| plain_field(field)).collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-fn plain_field(field: &FieldRef) -> FieldRef {
+fn plain_field(field: &Field) -> FieldRef {
     let kind = match field.data_type() {
         DataType::Utf8View => DataType::Utf8,
         DataType::BinaryView => DataType::Binary,
         DataType::List(item) => DataType::List(plain_field(item)),
         DataType::LargeList(item) => DataType::LargeList(plain_field(item)),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain_field).collect()),
-        DataType::Map(entries, sorted) => DataType::Map(plain_field(entries), *sorted),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| plain_field(field)).collect()),
+        DataType::Map(entries, sorted) => DataType::Map(plain_entries(entries), *sorted),
         other => other.clone(),
     };
-    Arc::new(Field::clone(field).with_data_type(kind))
+    Arc::new(field.clone().with_data_type(kind).with_nullable(true))
+}
+
+/// Entries of a map and their keys are always there.
+fn plain_entries(entries: &Field) -> FieldRef {
+    let DataType::Struct(fields) = entries.data_type() else { return Arc::new(entries.clone()) };
+    let parts = fields.iter().enumerate().map(|(at, field)| {
+        let part = plain_field(field);
+        if at == 0 { Arc::new(Field::clone(&part).with_nullable(false)) } else { part }
+    });
+    Arc::new(entries.clone().with_data_type(DataType::Struct(parts.collect())))
 }
 
 fn recast(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, FlightError> {
