@@ -87,7 +87,7 @@ pub(crate) const DEVICES_MINUTES: View = View {
           over devices, power and energy summed over devices. A device that two exporters watch is counted once. Boundaries are never \
           added. Minutes that are built come from `devices_1m`, the others are computed from `devices`.",
     sql: include_str!("devices_minutes.sql"),
-    columns: &[MINUTE],
+    columns: &[MINUTE, column("model", "", "unknown: a device belongs to its host, whatever model it serves")],
     passes: &[&DEVICES_1M],
     tables: SAMPLES,
     views: NOTHING,
