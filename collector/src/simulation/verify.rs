@@ -67,15 +67,18 @@ impl Reader {
         while let Some((at, held)) = self.held.pop_front_if(|(at, _)| now - *at >= GRACE - TOLERANCE) {
             // After everything has slept a file may have gone in good time.
             if now - at < GRACE {
-                Self::check(lake, &held).await;
+                self.check(lake, &held, now).await;
             }
         }
     }
 
-    /// Whoever asks for a version by number within a grace period finds what it named. Its files may be gone sooner than that, and are
-    /// not looked for: a removal is dated when its commit is asked for, and here the store holds commits up for longer than the grace.
-    async fn check(lake: &Lake, held: &Snapshot) {
+    /// Whoever opened a version a grace period ago can still read it, and so can who asks for it by number.
+    async fn check(&self, lake: &Lake, held: &Snapshot, now: Duration) {
         let (name, version) = (held.table.name, held.version);
+        for file in &held.files {
+            let found = self.bucket.objects.head(&file.path.as_str().into()).await;
+            assert!(found.is_ok(), "version {version} of {name} lost {} too soon, by {now:?}", file.path);
+        }
         if version >= 0 {
             let paths =
                 |snapshot: &Snapshot| snapshot.files.iter().map(|file| file.path.clone()).collect::<BTreeSet<_>>();

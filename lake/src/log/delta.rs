@@ -27,6 +27,9 @@ use crate::store::{Store, failure};
 /// How often a PUT of a log entry whose outcome is unknown is tried again, and how long we wait before the first time.
 const WRITE_ATTEMPTS: u32 = 5;
 const WRITE_PAUSE: Duration = Duration::from_millis(100);
+/// From a version's time to the moment at which others see it, at most, where nobody can tell any more. Milliseconds: all attempts
+/// of a PUT, and one that arrives late.
+const COMMIT_MS_MAX: i64 = 300_000;
 /// Log entries fetched at once while a table is opened.
 const READ_AHEAD: usize = 16;
 
@@ -41,6 +44,8 @@ pub struct DeltaLog {
 #[derive(Default)]
 struct Listing {
     commits: BTreeSet<i64>,
+    /// When each of them came to be seen, milliseconds since 1970-01-01 UTC.
+    committed_ms: BTreeMap<i64, i64>,
     /// Files of each checkpoint, and how many it should have.
     checkpoints: BTreeMap<i64, (usize, Vec<Path>)>,
     /// When each checkpoint was finished, milliseconds since 1970-01-01 UTC.
@@ -85,6 +90,7 @@ impl DeltaLog {
             match LogFile::parse(file.location.filename().unwrap_or_default()) {
                 LogFile::Commit(version) => {
                     listing.commits.insert(version);
+                    listing.committed_ms.insert(version, file.last_modified.timestamp_millis());
                 }
                 LogFile::Checkpoint { version, parts } => {
                     let entry = listing.checkpoints.entry(version).or_insert((parts, Vec::new()));
@@ -167,20 +173,24 @@ impl TableLog for DeltaLog {
         let listing = self.listing(None).await?;
         let (Some(newest), base) = (listing.newest(), listing.base(None)) else { return Ok(HashMap::new()) };
         let mut removed = HashMap::new();
-        let mut note = |actions: Vec<Action>| {
+        // Who removes notes the time before others see it, and a store may stall between the two: readers count from when they saw it.
+        let mut note = |actions: Vec<Action>, seen_ms: &dyn Fn(i64) -> i64| {
             for remove in actions.into_iter().filter_map(|action| action.remove) {
                 // Without a time it counts as removed just now, for as long as the log knows of it.
-                let at = remove.deletion_timestamp.unwrap_or(i64::MAX);
+                let at = remove.deletion_timestamp.map_or(i64::MAX, |at| at.max(seen_ms(at)));
                 removed.insert(state::lake_path(self.table, &remove.path), at);
             }
         };
         let first = base.as_ref().map_or(0, |(version, _)| version + 1);
-        if let Some((_, parts)) = base {
-            note(self.folded(parts, checkpoint::decode_tombstones).await?);
+        if let Some((version, parts)) = base {
+            let folded_ms = listing.written_ms.get(&version).copied().unwrap_or(i64::MAX);
+            let seen_ms = |at: i64| folded_ms.min(at.saturating_add(COMMIT_MS_MAX));
+            note(self.folded(parts, checkpoint::decode_tombstones).await?, &seen_ms);
         }
         let mut entries = pin!(self.entries(first, newest));
-        while let Some((_, actions)) = entries.try_next().await? {
-            note(actions);
+        while let Some((version, actions)) = entries.try_next().await? {
+            let seen_ms = listing.committed_ms.get(&version).copied().unwrap_or(i64::MIN);
+            note(actions, &|_| seen_ms);
         }
         Ok(removed)
     }

@@ -134,6 +134,25 @@ async fn a_merge_that_stalled_until_its_file_was_swept_away_is_refused() {
 }
 
 #[tokio::test]
+async fn the_grace_begins_when_others_see_the_removal_and_not_when_a_stalled_commit_noted_it() {
+    let lake = lake().await;
+    for frame in 0..2 {
+        offer(&lake, "j", frame).await.expect("committed");
+    }
+    let old = lake.snapshot("tokens", None).await.expect("readable");
+    let add =
+        lake.write(&TOKENS, DATE, &layout::merged_name("1", 0, "x"), &[token(0), token(1)]).await.expect("written");
+    let removes = old.files.iter().map(|file| file.path.clone()).collect();
+    let now_us = (now_ms() - 10 * HOUR_MS) * 1_000;
+    let swap = Swap { adds: vec![add], removes, effect: Effect::Rearrange, sweeps: 0, now_us };
+    lake.swap(&TOKENS, swap).await.expect("swapped");
+    let swept = vacuum(&lake, &TOKENS, GRACE, now_ms() + HOUR_MS / 2).await.expect("swept");
+    assert_eq!((swept.deleted, swept.replaced_bytes), (0, old.bytes()));
+    let swept = vacuum(&lake, &TOKENS, GRACE, now_ms() + HOUR_MS + 1_000).await.expect("swept");
+    assert_eq!(swept.deleted, 2);
+}
+
+#[tokio::test]
 async fn nothing_is_deleted_where_there_is_no_log() {
     let deps = Deps::new(Arc::new(Hand::default()));
     let lake = Lake::open_on(Arc::new(InMemory::new()), &deps).await.expect("a lake");
