@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
-use futures::{Stream, stream};
 use service::channel::Receiver;
 use telemetry::contract::{AnswerColumn, ApiError, Freshness};
 use tokio::time::{Instant, timeout_at};
@@ -134,11 +133,5 @@ impl Batches {
     /// Time since the query came.
     pub(crate) fn elapsed(&self) -> Duration {
         self.record.elapsed()
-    }
-
-    /// As a stream, for fronts that hand it on.
-    #[allow(dead_code, reason = "for fronts that hand rows on as a stream")]
-    pub(crate) fn into_stream(self) -> impl Stream<Item = Result<RecordBatch, ApiError>> + Send + 'static {
-        stream::unfold(self, |mut batches| async move { batches.next().await.map(|batch| (batch, batches)) })
     }
 }

@@ -34,7 +34,7 @@ async fn rows_come_before_the_end_and_end_with_their_reader() {
     assert_eq!(opened.schema.field(0).name(), "x");
     let listed = world.rows(&format!("SELECT phase, front FROM system.queries WHERE id = {}", opened.id)).await;
     assert_eq!(listed, [[json!("executing"), json!("process")]]);
-    let mut rows = Box::pin(opened.batches.into_stream());
+    let mut rows = opened.batches;
     assert!(rows.next().await.is_some_and(|batch| batch.is_ok_and(|batch| batch.num_rows() > 0)));
     drop(rows);
     until_idle(&world).await;
