@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use service::shutdown::Stage;
-use service::{Deps, Result, error};
+use service::{Deps, Error, Result, error};
 use telemetry::table::{self, TABLES, Table};
 
 use crate::compact::Compaction;
@@ -39,6 +39,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 const SWEEP_EVERY: Duration = Duration::from_secs(600);
 /// A leap of the clock by which files age that is not believed at once.
 const LEAP: Duration = Duration::from_secs(3_600);
+/// How far this machine's clock may be ahead of the store's when a checkpoint is made. The Delta library leaves out of it what was
+/// removed a day ago by the machine's clock, and what nobody remembers is deleted as an orphan.
+const AHEAD_US_MAX: i64 = 3_600_000_000;
 /// Longest and shortest grace of replaced files. The log forgets after a day which files it named, so they cannot stay longer.
 const REPLACED: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(24 * 3_600));
 /// The shortest `keep_orphans`: no write and its commit take longer.
@@ -191,7 +194,7 @@ impl Maintenance {
             if !self.keeper.is_mine() {
                 return;
             }
-            if let Err(failed) = checkpoint_if_due(lake, table, self.settings.habits.commits_per_checkpoint).await {
+            if let Err(failed) = self.fold(lake, table).await {
                 let (table, error) = (table.name, error::chain(&failed));
                 tracing::warn!(table, error, "no checkpoint was written; the log only grows longer");
             }
@@ -203,6 +206,22 @@ impl Maintenance {
         {
             self.swept_at = Some(now);
         }
+    }
+
+    /// Writes a checkpoint of a table if one is due and it is certain enough what time it is.
+    async fn fold(&self, lake: &Lake, table: &Table) -> Result<()> {
+        let Some(version) = due(lake, table, self.settings.habits.commits_per_checkpoint).await? else { return Ok(()) };
+        let Some(store_us) = self.keeper.store_us() else { return Ok(()) };
+        if self.time.judge(lake, store_us).await?.is_none() {
+            return Ok(());
+        }
+        let ahead_us = self.deps.clock.now_us().saturating_sub(store_us);
+        if ahead_us > AHEAD_US_MAX {
+            let minutes = ahead_us / 60_000_000;
+            return Err(Error::conflict(format!("the clock of this machine is {minutes} minutes ahead of the store's"))
+                .with_hint("set it right, or let another machine maintain the lake: a checkpoint made here would forget which files were replaced lately"));
+        }
+        checkpoint(&lake.shelf(table.name)?.head, version).await
     }
 
     /// Retention and vacuum of all tables, unless the time is doubted; false if it is not known yet.
@@ -236,23 +255,21 @@ impl Maintenance {
     }
 }
 
-async fn checkpoint_if_due(lake: &Lake, table: &Table, distance: i64) -> Result<()> {
+/// The version of which a checkpoint is due.
+async fn due(lake: &Lake, table: &Table, distance: i64) -> Result<Option<i64>> {
     let head = &lake.shelf(table.name)?.head;
     let (version, mut last) = {
         let known = head.lock().await?;
         (known.state.version(), known.state.checkpoint())
     };
     if version - last.unwrap_or(-1) < distance {
-        return Ok(());
+        return Ok(None);
     }
     last = last.max(head.log.newest_checkpoint().await?);
     if let Some(last) = last {
         head.lock().await?.state.set_checkpoint(last);
     }
-    if version - last.unwrap_or(-1) < distance {
-        return Ok(());
-    }
-    checkpoint(head, version).await
+    Ok((version - last.unwrap_or(-1) >= distance).then_some(version))
 }
 
 async fn checkpoint(head: &Head, version: i64) -> Result<()> {

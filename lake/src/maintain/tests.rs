@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use object_store::memory::InMemory;
 use service::Deps;
+use service::clock::Clock;
 use telemetry::table::TOKENS;
 
-use super::{Maintenance, Settings, checkpoint_if_due};
+use super::{Habits, Maintenance, Settings, checkpoint, due};
 use crate::lease::Lease;
 use crate::sample::{Hand, lake, offer};
 use crate::{Keeper, Lake};
@@ -21,7 +22,7 @@ async fn processes_that_look_after_one_log_write_one_checkpoint_per_distance() {
         offer(&first, "j", frame).await.expect("committed");
     }
     second.snapshot("tokens", Some(11)).await.expect("readable");
-    let (a, b) = tokio::join!(checkpoint_if_due(&first, &TOKENS, 10), checkpoint_if_due(&second, &TOKENS, 10));
+    let (a, b) = tokio::join!(fold_if_due(&first), fold_if_due(&second));
     a.and(b).expect("a checkpoint");
     assert_eq!(checkpoints(&folder), [11]);
 
@@ -30,7 +31,7 @@ async fn processes_that_look_after_one_log_write_one_checkpoint_per_distance() {
     }
     let third = lake(&folder).await;
     for lake in [&first, &second, &third] {
-        checkpoint_if_due(lake, &TOKENS, 10).await.expect("nothing to do");
+        fold_if_due(lake).await.expect("nothing to do");
     }
     assert_eq!(checkpoints(&folder), [11], "none is due yet");
     assert_eq!(third.snapshot("tokens", None).await.expect("readable").rows(), Some(20));
@@ -47,6 +48,13 @@ async fn a_checkpoint_that_exists_is_left_as_it_is() {
     let before = inode();
     lake.checkpoint("tokens").await.expect("nothing to do");
     assert_eq!(inode(), before);
+}
+
+async fn fold_if_due(lake: &Lake) -> service::Result<()> {
+    match due(lake, &TOKENS, 10).await? {
+        Some(version) => checkpoint(&lake.shelf("tokens")?.head, version).await,
+        None => Ok(()),
+    }
 }
 
 fn checkpoints(folder: &tempfile::TempDir) -> Vec<i64> {
@@ -127,6 +135,39 @@ async fn files_age_by_the_stores_clock_whatever_ours_shows() {
     }
     process.clock.pass(Duration::from_secs(5));
     assert_eq!(process.keeper.store_us(), Some(store_us + 5_000_000));
+}
+
+/// The Delta library forgets removals by the machine's clock: one that is ahead would have files deleted that readers still hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_whose_clock_is_ahead_makes_no_checkpoint() {
+    let store = Arc::new(InMemory::new());
+    let habits = Habits { commits_per_checkpoint: 2, ..Habits::default() };
+    let process = &mut process(&store, Settings { habits, ..Settings::default() }).await;
+    for frame in 0..3 {
+        offer(&process.lake, "j", frame).await.expect("committed");
+    }
+    process.maintenance.fold(&process.lake, &TOKENS).await.expect("nothing happens while the store's time is unknown");
+    for _ in 0..2 {
+        process.keeper.tend(&mut process.lease).await.expect("held");
+    }
+    let log = Arc::clone(&process.lake.shelf("tokens").expect("a table").head.log);
+    assert_eq!(log.newest_checkpoint().await.expect("looked"), None);
+    let store_us = process.keeper.store_us().expect("known");
+    process.clock.jump(store_us - process.clock.now_us() + 25 * 3_600_000_000);
+    let error = process.maintenance.fold(&process.lake, &TOKENS).await.expect_err("a day ahead");
+    assert_eq!(error.kind(), service::Kind::Conflict);
+    assert!(error.to_string().contains("ahead") && error.hint().is_some(), "{error}");
+    assert_eq!(log.newest_checkpoint().await.expect("looked"), None);
+    process.clock.jump(-25 * 3_600_000_000);
+    process.maintenance.fold(&process.lake, &TOKENS).await.expect("a checkpoint");
+    assert_eq!(log.newest_checkpoint().await.expect("looked"), Some(2));
+    // Nor does anybody while the clock by which files age is doubted.
+    for frame in 3..6 {
+        offer(&process.lake, "j", frame).await.expect("committed");
+    }
+    process.keeper.leap(2_000 * 365 * 86_400_000_000);
+    process.maintenance.fold(&process.lake, &TOKENS).await.expect("put off");
+    assert_eq!(log.newest_checkpoint().await.expect("looked"), Some(2));
 }
 
 #[tokio::test]
