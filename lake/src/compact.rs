@@ -32,7 +32,7 @@ use crate::background::in_background;
 use crate::commit::{Effect, sweeps};
 use crate::lake::{Lake, Swap};
 use crate::lease::Keeper;
-use crate::snapshot::{File, FileAdd};
+use crate::snapshot::{File, FileAdd, SORT_TAG, order_tag};
 use crate::store::failure;
 use crate::{layout, minutes};
 use counters::Counters;
@@ -198,9 +198,8 @@ fn key(job: &Job) -> &str {
 
 /// Writes the merged file; nobody sees it yet.
 async fn write(lake: &Lake, table: &'static Table, job: &Job, now_us: i64) -> Result<(FileAdd, Removed)> {
-    let order = plan::order_tag(table);
     let fetches = job.files.iter().map(|file| {
-        let (path, sorted) = (Path::from(file.path.as_str()), plan::is_sorted(file, &order));
+        let (path, sorted) = (Path::from(file.path.as_str()), file.is_sorted(table));
         let body = fetch(lake.store(), path);
         async move { Ok(Input { body: body.await?, sorted }) }
     });
@@ -220,7 +219,7 @@ async fn write(lake: &Lake, table: &'static Table, job: &Job, now_us: i64) -> Re
         date: job.date.clone(),
         modified_ms: now_us.div_euclid(1_000),
         stats: encoded.stats,
-        tags: tags(order, job, &removed),
+        tags: tags(order_tag(table), job, &removed),
     };
     Ok((merged, removed))
 }
@@ -238,7 +237,7 @@ fn tags(order: String, job: &Job, removed: &Removed) -> BTreeMap<String, String>
     let window = jiff::Timestamp::from_microsecond(job.window_us).map(|start| ("window", start.to_string()));
     let late = job.files.iter().filter_map(|file| Some(file.tags.get(minutes::TAG)?.as_str()));
     let late = minutes::union(late, removed.minutes.iter().copied()).map(|minutes| (minutes::TAG, minutes));
-    let known = [("level", job.level.name().to_owned()), ("sort", order)];
+    let known = [("level", job.level.name().to_owned()), (SORT_TAG, order)];
     let all = known.into_iter().chain(window).chain(late);
     all.map(|(key, value)| (key.to_owned(), value)).collect()
 }

@@ -1,6 +1,7 @@
 //! Rows to the bytes of a Parquet file, and what readers may know of them without reading them.
 
 mod bounds;
+mod order;
 mod properties;
 mod runs;
 mod stream;
@@ -19,6 +20,7 @@ use service::{Error, Result};
 use telemetry::table::{PARTITION, Table};
 
 use crate::snapshot::ColumnStats;
+use order::Order;
 pub(crate) use stream::Stream;
 
 /// A file's bytes and what is known of its rows.
@@ -48,6 +50,24 @@ pub(crate) fn encode(table: &'static Table, batches: &[RecordBatch]) -> Result<E
         write(table, properties, first.schema(), batches.iter().cloned().map(Ok))?
     };
     Ok(Encoded { body, rows: rows as u64, stats: bounds::of(table, &batches) })
+}
+
+/// Encodes rows that come in the table's order, piece by piece, as a file that stays.
+///
+/// # Errors
+/// `Invalid` if there are no rows, they are in another order, or their columns are not those of the registry.
+pub(crate) fn encode_sorted(table: &'static Table, batches: impl Iterator<Item = RecordBatch>) -> Result<Encoded> {
+    let mut batches = batches.peekable();
+    let Some(first) = batches.peek() else {
+        return Err(Error::invalid(format!("a file of table {} without rows", table.name)));
+    };
+    let mut order = Order::new(table, &first.schema())?;
+    let mut stream = Stream::new(table, first.schema(), properties::ROW_GROUP_ROWS)?;
+    for batch in batches {
+        order.check(&batch)?;
+        stream.write(&batch)?;
+    }
+    stream.finish()
 }
 
 fn write(

@@ -15,12 +15,12 @@ use telemetry::table::{TABLES, Table};
 use url::Url;
 
 use crate::commit::{Change, Committer, Effect, Entry, Outcome};
-use crate::encode::encode;
+use crate::encode::{Encoded, encode, encode_sorted};
 use crate::head::Head;
 use crate::layout;
 use crate::log::delta::DeltaLog;
 use crate::log::schema::{self, Difference};
-use crate::snapshot::{File, FileAdd, Snapshot};
+use crate::snapshot::{File, FileAdd, SORT_TAG, Snapshot, order_tag};
 use crate::store::{Access, Store, failure};
 
 /// How often the log is asked for its next entry, for tables that readers asked for lately.
@@ -150,6 +150,38 @@ impl Lake {
         let path = layout::data_path(table, date, name)?;
         let batches = batches.to_vec();
         let encoded = blocking("encode a file", move || encode(table, &batches)).await??;
+        self.place(path, date, encoded, BTreeMap::new()).await
+    }
+
+    /// Like [`Lake::write`], for rows that come in the table's order: the file says so to readers, is compressed with more effort
+    /// and is made piece by piece.
+    ///
+    /// # Errors
+    /// As [`Lake::write`]; `Invalid` too if the rows come in another order.
+    ///
+    /// # Cancel safety
+    /// As [`Lake::write`].
+    pub async fn write_sorted(
+        &self,
+        table: &'static Table,
+        date: &str,
+        name: &str,
+        batches: impl Iterator<Item = RecordBatch> + Send + 'static,
+    ) -> Result<FileAdd> {
+        self.writable()?;
+        let path = layout::data_path(table, date, name)?;
+        let encoded = blocking("encode a file", move || encode_sorted(table, batches)).await??;
+        let tags = BTreeMap::from([(SORT_TAG.to_owned(), order_tag(table))]);
+        self.place(path, date, encoded, tags).await
+    }
+
+    async fn place(
+        &self,
+        path: String,
+        date: &str,
+        encoded: Encoded,
+        tags: BTreeMap<String, String>,
+    ) -> Result<FileAdd> {
         let size = encoded.body.len() as u64;
         self.put(&Path::from(path.as_str()), encoded.body).await?;
         Ok(File {
@@ -159,7 +191,7 @@ impl Lake {
             date: date.to_owned(),
             modified_ms: self.shared.clock.now_us().div_euclid(1_000),
             stats: encoded.stats,
-            tags: BTreeMap::new(),
+            tags,
         })
     }
 

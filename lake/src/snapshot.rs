@@ -97,11 +97,24 @@ impl File {
         }
     }
 
+    /// Whether its rows are in the table's order: ascending, unknown values last.
+    pub fn is_sorted(&self, table: &Table) -> bool {
+        self.tags.get(SORT_TAG).is_some_and(|sort| sort.split(',').eq(table.order.iter().copied()))
+    }
+
     /// Path relative to its table, as the Delta log holds it.
     pub(crate) fn path_in_table(&self, table: &Table) -> &str {
         let below = self.path.strip_prefix(table.name).and_then(|rest| rest.strip_prefix('/'));
         below.unwrap_or(&self.path)
     }
+}
+
+/// The tag that names the columns by which a file's rows are ordered.
+pub(crate) const SORT_TAG: &str = "sort";
+
+/// The table's order as in [`SORT_TAG`].
+pub(crate) fn order_tag(table: &Table) -> String {
+    table.order.join(",")
 }
 
 /// Columns whose bounds are kept per file: what scans prune by, at most [`STATS_COLUMNS_MAX`].

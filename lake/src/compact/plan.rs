@@ -93,16 +93,6 @@ impl Job {
     }
 }
 
-/// The rows' order as in the tag `sort`.
-pub(super) fn order_tag(table: &Table) -> String {
-    table.order.join(",")
-}
-
-/// Whether a file's rows are in the table's order.
-pub(super) fn is_sorted(file: &File, order: &str) -> bool {
-    file.tags.get("sort").is_some_and(|sort| sort == order)
-}
-
 /// A closed window: its start, the level that its files reach, and the date.
 type Window<'a> = (i64, Level, &'a str);
 
@@ -110,8 +100,7 @@ type Window<'a> = (i64, Level, &'a str);
 pub(super) fn plan(table: &Table, files: &[Arc<File>], now_us: i64) -> Vec<Job> {
     let mut windows: BTreeMap<Window<'_>, Vec<Arc<File>>> = BTreeMap::new();
     let mut there: BTreeMap<Window<'_>, Vec<Arc<File>>> = BTreeMap::new();
-    let order = order_tag(table);
-    let is_due = |file: &Arc<File>| !is_full(file) || (file.rows.is_some() && !is_sorted(file, &order));
+    let is_due = |file: &Arc<File>| !is_full(file) || (file.rows.is_some() && !file.is_sorted(table));
     for file in files.iter().filter(|file| is_due(file)) {
         let Some((level, newest_us)) = Level::of(file).zip(file.newest_time_us()) else { continue };
         if let Some((start, _)) = level.window(newest_us).filter(|_| !is_full(file)) {
@@ -132,7 +121,7 @@ pub(super) fn plan(table: &Table, files: &[Arc<File>], now_us: i64) -> Vec<Job> 
                 files.extend(old.iter().cloned());
             }
         }
-        let parts = split(files).into_iter().filter(|files| is_worth_it(files, level, &order));
+        let parts = split(files).into_iter().filter(|files| is_worth_it(table, files, level));
         let parts: Vec<_> = parts.collect();
         parts.into_iter().map(move |files| Job { date: date.to_owned(), level, window_us, files })
     });
@@ -140,10 +129,10 @@ pub(super) fn plan(table: &Table, files: &[Arc<File>], now_us: i64) -> Vec<Job> 
 }
 
 /// One file alone stays as it is, unless nothing will ever be merged with it and its rows are not in order.
-fn is_worth_it(files: &[Arc<File>], level: Level, order: &str) -> bool {
+fn is_worth_it(table: &Table, files: &[Arc<File>], level: Level) -> bool {
     match files {
         [] => false,
-        [alone] => !is_sorted(alone, order) && alone.size <= BYTES_MAX && (is_full(alone) || level == Level::Day),
+        [alone] => !alone.is_sorted(table) && alone.size <= BYTES_MAX && (is_full(alone) || level == Level::Day),
         _ => true,
     }
 }

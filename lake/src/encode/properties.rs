@@ -36,9 +36,14 @@ pub(super) fn arrival(table: &'static Table, rows: usize) -> WriterProperties {
     others.filter(|column| matches!(column.kind, Kind::Time | Kind::Int)).fold(builder, bare).build()
 }
 
-/// Properties of a file that stays: rows in the table's order, compressed with more effort.
+/// Properties of a file that stays: rows in the table's order, compressed with more effort. The column that comes first in that
+/// order has bounds for each page, so that a reader who looks for one trace or host reads the page that holds it.
 pub(super) fn compacted(table: &'static Table, rows: usize) -> WriterProperties {
-    properties(table, rows, ZstdLevel::try_new(COMPACTED_LEVEL).unwrap_or_default()).build()
+    let builder = properties(table, rows, ZstdLevel::try_new(COMPACTED_LEVEL).unwrap_or_default());
+    let by_page = |builder: WriterPropertiesBuilder, name: &&str| {
+        builder.set_column_statistics_enabled(ColumnPath::from(*name), EnabledStatistics::Page)
+    };
+    table.order.first().into_iter().fold(builder, by_page).build()
 }
 
 fn properties(table: &'static Table, rows: usize, level: ZstdLevel) -> WriterPropertiesBuilder {

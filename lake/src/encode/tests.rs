@@ -11,7 +11,7 @@ use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use telemetry::table::{REQUESTS, TABLES};
 
-use super::encode;
+use super::{encode, encode_sorted};
 use crate::snapshot::Value;
 
 fn times(us: &[i64]) -> ArrayRef {
@@ -143,4 +143,26 @@ fn not_a_number_and_the_sign_of_zero_do_not_hide_rows() {
     assert!(matches!(min, Some(Value::Double(zero)) if zero.is_sign_negative()));
     assert_eq!(max, None);
     assert_eq!(array.as_primitive::<arrow::datatypes::Float64Type>().null_count(), 0);
+}
+
+#[test]
+fn rows_that_are_not_in_the_tables_order_get_no_file_that_says_they_are() {
+    let rows = |models: Vec<Option<&str>>, us: &[i64]| {
+        let clusters = vec!["c"; us.len()];
+        batch(vec![
+            ("time", times(us)),
+            ("model", Arc::new(StringArray::from(models))),
+            ("cluster", Arc::new(StringArray::from(clusters))),
+        ])
+    };
+    let first = rows(vec![Some("a"), Some("b")], &[7, 3]);
+    let unknown_last = rows(vec![Some("b"), None], &[3, 1]);
+    let encoded = encode_sorted(&REQUESTS, [first.clone(), unknown_last.clone()].into_iter()).expect("in order");
+    assert_eq!((encoded.rows, encoded.stats["model"].nulls), (4, Some(1)));
+    for wrong in [vec![unknown_last, first.clone()], vec![rows(vec![Some("a"), Some("a")], &[2, 1])]] {
+        let error = encode_sorted(&REQUESTS, wrong.into_iter()).err().expect("out of order");
+        assert!(error.message().contains("model, cluster, time"), "{error}");
+    }
+    let without = batch(vec![("time", times(&[1]))]);
+    assert!(encode_sorted(&REQUESTS, [without].into_iter()).is_err());
 }

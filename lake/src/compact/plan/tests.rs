@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use telemetry::table::TOKENS;
 
-use super::{FULL_BYTES, LATE_FILES, Level, MINUTE_US, ROWS_MAX, order_tag, plan};
-use crate::snapshot::{ColumnStats, File, Value};
+use super::{FULL_BYTES, LATE_FILES, Level, MINUTE_US, ROWS_MAX, plan};
+use crate::snapshot::{ColumnStats, File, SORT_TAG, Value, order_tag};
 
 const QUARTER_US: i64 = 15 * MINUTE_US;
 const HOUR_US: i64 = 60 * MINUTE_US;
@@ -13,7 +13,7 @@ fn file(name: &str, level: &str, from_us: i64, to_us: i64, rows: u64) -> Arc<Fil
     let time = ColumnStats { min: Some(Value::Time(from_us)), max: Some(Value::Time(to_us)), nulls: Some(0) };
     let mut tags = BTreeMap::from([("level".to_owned(), level.to_owned())]);
     if level != "0" {
-        tags.insert("sort".to_owned(), order_tag(&TOKENS));
+        tags.insert(SORT_TAG.to_owned(), order_tag(&TOKENS));
     }
     Arc::new(File {
         path: name.to_owned(),
