@@ -132,11 +132,12 @@ impl Config {
         self.query.postgres_addr.unwrap_or(SocketAddr::from(([127, 0, 0, 1], port)))
     }
 
-    /// The query service's settings with what its roll-ups take from other sections.
+    /// The query service's settings with the directory of the data files that it keeps near, and what its roll-ups take from other
+    /// sections.
     pub(crate) fn query(&self) -> query::Config {
         let retention_days = self.maintenance.retention_days.clone();
         let rollup = query::RollupSettings { retention_days, slo: self.slo.clone() };
-        query::Config { rollup, ..self.query.clone() }
+        query::Config { rollup, cache_directory: Some(self.state.join("query-cache")), ..self.query.clone() }
     }
 
     /// Whoever reaches an open port may do everything there, so that must be somebody's decision. `role` is what callers of

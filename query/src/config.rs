@@ -1,9 +1,11 @@
 //! Settings of the query service.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use service::config::range::within;
+
+use crate::cache::Room;
 
 /// Settings of the query service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +32,13 @@ pub struct Config {
     pub scan_files_max: usize,
     /// Bytes of file footers kept in memory, so that a file is opened without reading its end again. Default 256 MiB.
     pub footer_cache_bytes: usize,
+    /// Bytes of data files kept in memory, where the lake is on an object store; 0 keeps none. Default 256 MiB.
+    pub cache_bytes: usize,
+    /// Bytes of data files kept on disk below `state`, where the lake is on an object store; below 128 MiB none are. Default 0.
+    pub cache_disk_bytes: usize,
+    /// Directory of what is kept on disk; set from `state`.
+    #[serde(skip)]
+    pub cache_directory: Option<PathBuf>,
     /// Bytes that sorts and aggregates may spill to the temporary directory. Default 20 GiB.
     pub spill_bytes_max: u64,
     /// Parts of one query that run side by side. Default 2.
@@ -62,6 +71,9 @@ impl Default for Config {
             scan_bytes_max: 1 << 40,
             scan_files_max: 100_000,
             footer_cache_bytes: 256 << 20,
+            cache_bytes: 256 << 20,
+            cache_disk_bytes: 0,
+            cache_directory: None,
             spill_bytes_max: 20 << 30,
             partitions: 2,
             concurrency: 8,
@@ -82,6 +94,8 @@ const MEMORY_BYTES_MAX: usize = 16 << 40;
 const ROWS_MAX: usize = 1_000_000_000;
 /// Longest time of one query: a day.
 const TIMEOUT_MS_MAX: u64 = 86_400_000;
+/// Most bytes of data files on disk: 1 PiB.
+const DISK_BYTES_MAX: usize = 1 << 50;
 /// Most bytes spilled: 1 PiB.
 const SPILL_BYTES_MAX: u64 = 1 << 50;
 /// Most bytes read: 1 EiB.
@@ -103,6 +117,8 @@ impl Config {
         within("query.scan_bytes_max", self.scan_bytes_max, 1..=SCAN_BYTES_MAX, faults);
         within("query.scan_files_max", self.scan_files_max, 1..=SCAN_FILES_MAX, faults);
         within("query.footer_cache_bytes", self.footer_cache_bytes, 0..=MEMORY_BYTES_MAX, faults);
+        within("query.cache_bytes", self.cache_bytes, 0..=MEMORY_BYTES_MAX, faults);
+        within("query.cache_disk_bytes", self.cache_disk_bytes, 0..=DISK_BYTES_MAX, faults);
         within("query.spill_bytes_max", self.spill_bytes_max, 0..=SPILL_BYTES_MAX, faults);
         within("query.partitions", self.partitions, 1..=PARTITIONS_MAX, faults);
         within("query.concurrency", self.concurrency, 1..=CONCURRENCY_MAX, faults);
@@ -116,6 +132,12 @@ impl Config {
         within("query.column_bytes_max", self.column_bytes_max, 1..=MEMORY_BYTES_MAX, faults);
         within("query.connections_max", self.connections_max, 1..=CONCURRENCY_MAX, faults);
         within("query.waiting", self.waiting, 0..=CONCURRENCY_MAX, faults);
+    }
+
+    /// What data files may take that are kept near.
+    pub(crate) fn room(&self) -> Room {
+        let directory = self.cache_directory.clone().filter(|_| self.cache_disk_bytes > 0);
+        Room { memory_bytes: self.cache_bytes, disk: directory.map(|directory| (self.cache_disk_bytes, directory)) }
     }
 
     /// The longest a query may take.

@@ -83,7 +83,7 @@ impl Engine {
     /// # Errors
     /// A runtime that cannot be set up within the configured limits.
     pub(crate) fn new(config: Config, lake: Lake, deps: Deps) -> Result<Engine> {
-        let shared = Shared::new(&config, &lake)?;
+        let shared = Shared::new(&config, &lake, &deps)?;
         let audit = Audit::new(&deps);
         let places = Arc::new(Semaphore::new(config.concurrency));
         let running = Arc::<Registry>::default();

@@ -12,6 +12,7 @@
 
 mod answer;
 mod audit;
+mod cache;
 mod config;
 pub mod docs;
 mod encode;

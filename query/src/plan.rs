@@ -208,7 +208,7 @@ impl Scope {
             return Ok(None);
         }
         let snapshot = self.lake.snapshot(table, version).await.map_err(error::from_lake)?;
-        let opened = Arc::new(LakeTable::new(snapshot, self.shared.store().clone()));
+        let opened = Arc::new(LakeTable::new(snapshot, self.shared.stores().clone()));
         let mut pins = self.pins.lock();
         Ok(Some(Arc::clone(pins.entry(name.to_owned()).or_insert(opened))))
     }

@@ -3,7 +3,10 @@
 //! The Delta snapshot names every file with its bounds, so a query lists nothing: files that cannot hold a matching row
 //! are left out by date and bounds, the rest become one Parquet scan that prunes row groups and pages itself.
 
+mod order;
+pub(crate) mod prefetch;
 mod prune;
+mod statistics;
 
 use std::{fmt, sync::Arc};
 
@@ -11,7 +14,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::{
     catalog::{Session, TableProvider},
-    common::{DFSchema, Result, ScalarValue, Statistics, config::TableParquetOptions, stats::Precision},
+    common::{DFSchema, Result, ScalarValue, Statistics, config::TableParquetOptions},
     datasource::source::DataSourceExec,
     datasource::{
         listing::PartitionedFile,
@@ -26,6 +29,8 @@ use lake::{File, Snapshot};
 use object_store::{ObjectMeta, path::Path};
 use telemetry::table::{PARTITION, Table};
 
+use crate::session::Stores;
+
 /// Bytes read from a file's end in the hope that they hold its whole footer.
 const FOOTER_BYTES: usize = 64 * 1024;
 
@@ -39,16 +44,17 @@ const POINT_COLUMNS: [&str; 5] = ["trace_id", "span_id", "request_span_id", "par
 pub(crate) struct LakeTable {
     snapshot: Arc<Snapshot>,
     schema: TableSchema,
-    store: ObjectStoreUrl,
+    stores: Stores,
 }
 
 impl LakeTable {
-    /// The snapshot's table, read from the store that the session knows under `store`.
-    pub(crate) fn new(snapshot: Arc<Snapshot>, store: ObjectStoreUrl) -> LakeTable {
+    /// The snapshot's table, read from the stores that the session knows.
+    pub(crate) fn new(snapshot: Arc<Snapshot>, stores: Stores) -> LakeTable {
+        stores.ask(snapshot.table.name);
         let partition = Arc::new(Field::new(PARTITION, DataType::Utf8, false));
         let schema =
             TableSchema::builder(file_schema(snapshot.table)).with_table_partition_cols(vec![partition]).build();
-        LakeTable { snapshot, schema, store }
+        LakeTable { snapshot, schema, stores }
     }
 
     /// The version it shows.
@@ -56,7 +62,13 @@ impl LakeTable {
         &self.snapshot
     }
 
-    fn source(&self, state: &dyn Session, filters: &[Expr], files: &[Arc<File>]) -> Result<ParquetSource> {
+    fn source(
+        &self,
+        state: &dyn Session,
+        store: &ObjectStoreUrl,
+        filters: &[Expr],
+        files: &[Arc<File>],
+    ) -> Result<ParquetSource> {
         let mut options =
             TableParquetOptions { global: state.config_options().execution.parquet.clone(), ..Default::default() };
         let is_lookup = filters.iter().any(picks_few_rows);
@@ -65,11 +77,21 @@ impl LakeTable {
         options.global.enable_page_index = files.iter().any(|file| file.size > PAGED_BYTES_MIN);
         let env = state.runtime_env();
         let footers = env.cache_manager.get_file_metadata_cache();
-        let reader = CachedParquetFileReaderFactory::new(env.object_store(&self.store)?, footers);
+        let reader = CachedParquetFileReaderFactory::new(env.object_store(store)?, footers);
         Ok(ParquetSource::new(self.schema.clone())
             .with_table_parquet_options(options)
             .with_parquet_file_reader_factory(Arc::new(reader))
             .with_metadata_size_hint(FOOTER_BYTES))
+    }
+
+    /// Roughly, as if all columns took as much; next to nothing where few rows are picked.
+    fn bytes_to_read(&self, projection: Option<&Vec<usize>>, filters: &[Expr], files: &[Arc<File>]) -> u64 {
+        if filters.iter().any(picks_few_rows) {
+            return 0;
+        }
+        let all = self.schema.table_schema().fields().len().max(1);
+        let read = projection.map_or(all, Vec::len);
+        files.iter().map(|file| file.size / all as u64 * read as u64).sum()
     }
 
     /// Files that may hold a row the filters let through, newest first: a `LIMIT` then stops early on what people ask for.
@@ -116,11 +138,17 @@ impl TableProvider for LakeTable {
             };
             return Ok(Arc::new(EmptyExec::new(schema)));
         }
-        let statistics = statistics(&files, self.schema.table_schema());
-        let groups = groups(&files, state.config().target_partitions());
-        let config = FileScanConfigBuilder::new(self.store.clone(), Arc::new(self.source(state, filters, &files)?))
+        let (schema, streams) = (self.schema.table_schema(), state.config().target_partitions());
+        let (groups, ordering) = match order::ordered(self.snapshot.table, &files, schema, projection, streams) {
+            Some(ordered) => (ordered.groups, vec![ordered.ordering]),
+            None => (groups(&files, streams), Vec::new()),
+        };
+        let store = self.stores.of(self.bytes_to_read(projection, filters, &files));
+        let source = Arc::new(self.source(state, store, filters, &files)?);
+        let config = FileScanConfigBuilder::new(store.clone(), source)
             .with_file_groups(groups)
-            .with_statistics(statistics)
+            .with_output_ordering(ordering)
+            .with_statistics(statistics::of(&files, schema))
             .with_projection_indices(projection.cloned())?
             .with_limit(if filters.is_empty() { limit } else { None })
             .build();
@@ -128,7 +156,7 @@ impl TableProvider for LakeTable {
     }
 
     fn statistics(&self) -> Option<Statistics> {
-        Some(statistics(&self.snapshot.files, self.schema.table_schema()))
+        Some(statistics::of(&self.snapshot.files, self.schema.table_schema()))
     }
 }
 
@@ -173,18 +201,6 @@ fn partitioned(file: &File) -> PartitionedFile {
     };
     let date = ScalarValue::Utf8(Some(file.date.clone()));
     PartitionedFile::new_from_meta(meta).with_partition_values(vec![date])
-}
-
-/// Rows and bytes only: bounds of a file may be wider than its values, so no aggregate may be answered from them.
-fn statistics(files: &[Arc<File>], schema: &SchemaRef) -> Statistics {
-    let mut statistics = Statistics::new_unknown(schema);
-    let rows: Option<u64> = files.iter().map(|file| file.rows).sum();
-    if let Some(rows) = rows.and_then(|rows| usize::try_from(rows).ok()) {
-        statistics.num_rows = Precision::Exact(rows);
-    }
-    let bytes: u64 = files.iter().map(|file| file.size).sum();
-    statistics.total_byte_size = Precision::Inexact(usize::try_from(bytes).unwrap_or(usize::MAX));
-    statistics
 }
 
 fn picks_few_rows(filter: &Expr) -> bool {

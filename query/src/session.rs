@@ -23,12 +23,16 @@ use datafusion::{
 };
 use datafusion_pg_catalog::pg_catalog::oid_type_planner::PgOidTypePlanner;
 use lake::Lake;
+use object_store::ObjectStore;
+use service::Deps;
 
 use crate::{
+    cache::Cached,
     config::Config,
     functions,
     plan::{BoundFunctions, BoundedPlanner, Watched},
     rollup::Memory,
+    scan::prefetch::{Asked, Prefetch},
     system::pg_catalog::Shelf,
 };
 
@@ -37,8 +41,9 @@ pub(crate) const CATALOG: &str = "tokenwatt";
 /// Schema in which names without a schema are looked up.
 pub(crate) const SCHEMA: &str = "public";
 
-/// Name under which sessions know the lake's object store; paths in snapshots are relative to it.
+/// Names under which sessions know the lake's object store; paths in snapshots are relative to it.
 const STORE: &str = "lake://tables";
+const FAR_STORE: &str = "lake://far";
 /// Largest consumers named when memory runs out.
 const CONSUMERS_NAMED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(4);
 
@@ -47,17 +52,57 @@ const CONSUMERS_NAMED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(4);
 pub(crate) struct Shared {
     template: SessionState,
     runtime: Arc<RuntimeEnv>,
-    store: ObjectStoreUrl,
     shelf: Arc<Shelf>,
     windows: Arc<Memory>,
+    stores: Stores,
+}
+
+/// Where sessions find the lake's files.
+#[derive(Clone)]
+pub(crate) struct Stores {
+    near: ObjectStoreUrl,
+    far: ObjectStoreUrl,
+    /// Bytes of one scan that the cache in front of the near one has room for.
+    scan_bytes_max: u64,
+    asked: Arc<Asked>,
+}
+
+impl Stores {
+    /// Notes that a query names a table.
+    pub(crate) fn ask(&self, table: &'static str) {
+        self.asked.note(table);
+    }
+
+    /// The store for a scan of files of so many bytes: past the cache if it would push out everything else.
+    pub(crate) fn of(&self, scan_bytes: u64) -> &ObjectStoreUrl {
+        if scan_bytes > self.scan_bytes_max { &self.far } else { &self.near }
+    }
+}
+
+/// The lake's store, with a cache in front of it if it is behind a network.
+fn register(runtime: &RuntimeEnv, config: &Config, lake: &Lake, deps: &Deps) -> Result<Stores> {
+    let (near, far) = (ObjectStoreUrl::parse(STORE)?, ObjectStoreUrl::parse(FAR_STORE)?);
+    runtime.register_object_store(far.as_ref(), lake.store());
+    let asked = Asked::new(Arc::clone(&deps.clock));
+    let is_remote = lake.url().scheme() != "file";
+    if is_remote && config.cache_bytes > 0 {
+        let store: Arc<dyn ObjectStore> = Arc::new(Cached::new(lake.store(), config.room(), deps));
+        runtime.register_object_store(near.as_ref(), Arc::clone(&store));
+        let footers = runtime.cache_manager.get_file_metadata_cache();
+        Prefetch::new(lake.clone(), store, footers, Arc::clone(&asked)).in_background(deps);
+    } else {
+        runtime.register_object_store(near.as_ref(), lake.store());
+    }
+    let room = config.cache_bytes.max(config.cache_disk_bytes);
+    // Half of it: the files of two such scans fit.
+    Ok(Stores { near, far, scan_bytes_max: room as u64 / 2, asked })
 }
 
 impl Shared {
     /// A runtime within the configured limits that reads from the lake.
-    pub(crate) fn new(config: &Config, lake: &Lake) -> Result<Shared> {
-        let store = ObjectStoreUrl::parse(STORE)?;
+    pub(crate) fn new(config: &Config, lake: &Lake, deps: &Deps) -> Result<Shared> {
         let runtime = runtime(config)?;
-        runtime.register_object_store(store.as_ref(), lake.store());
+        let stores = register(&runtime, config, lake, deps)?;
         let template = SessionStateBuilder::new()
             .with_config(settings(config))
             .with_runtime_env(Arc::clone(&runtime))
@@ -69,7 +114,7 @@ impl Shared {
         let shelf = Arc::new(Shelf::new()?);
         let template = with_functions(template, &shelf)?;
         let windows = Arc::new(Memory::of_reader(config.rollup.retention_days.clone()));
-        Ok(Shared { template, runtime, store, shelf, windows })
+        Ok(Shared { template, runtime, stores, shelf, windows })
     }
 
     /// The memory that all queries have together.
@@ -89,8 +134,8 @@ impl Shared {
     }
 
     /// Where sessions find the lake's files.
-    pub(crate) fn store(&self) -> &ObjectStoreUrl {
-        &self.store
+    pub(crate) fn stores(&self) -> &Stores {
+        &self.stores
     }
 
     /// The tables and functions of `pg_catalog`.

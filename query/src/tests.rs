@@ -11,6 +11,7 @@ mod reading;
 mod refusing;
 mod restricting;
 mod rolling;
+mod scanning;
 mod splitting;
 mod stopping;
 mod world;

@@ -62,6 +62,8 @@ impl Rollups {
             // A backlog is read file by file of windows, however many files of rows that is.
             scan_bytes_max: u64::MAX,
             scan_files_max: usize::MAX,
+            // It reads what nobody has asked for yet, and would push out what somebody did.
+            cache_bytes: 0,
             ..config.clone()
         };
         // A registry of its own: readers' queries and the builder's are not one number.

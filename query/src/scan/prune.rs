@@ -73,7 +73,7 @@ impl PruningStatistics for Bounds<'_> {
 }
 
 /// The bound as the column's type; NULL, which decides nothing, where the log holds something else.
-fn scalar(value: &Value, kind: &DataType) -> ScalarValue {
+pub(super) fn scalar(value: &Value, kind: &DataType) -> ScalarValue {
     match (value, kind) {
         (Value::Time(us), DataType::Timestamp(_, zone)) => ScalarValue::TimestampMicrosecond(Some(*us), zone.clone()),
         (Value::Int(number), DataType::Int64) => ScalarValue::Int64(Some(*number)),

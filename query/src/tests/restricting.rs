@@ -15,7 +15,7 @@ use telemetry::{
 use tower::ServiceExt;
 
 use super::world::{NOON, World};
-use crate::{answer, reader::Reader, views::VIEWS};
+use crate::{Config, answer, reader::Reader, views::VIEWS};
 
 const SECOND: i64 = 1_000_000;
 
@@ -252,6 +252,41 @@ async fn errors_quote_nobody_else() {
             assert!(everybody.to_lowercase().contains("zero") || !filter.starts_with("1 /"), "{sql}: {everybody}");
         }
     }
+}
+
+/// What is kept for everybody (blocks of files, footers, what the log counts, the order of rows) shows nobody's rows to others: neither
+/// after others have read them, nor where nothing but counts would have to be read.
+#[tokio::test]
+async fn what_is_kept_for_everybody_shows_nobody_elses_rows() {
+    let world = World::remote(Config::default()).await;
+    // In the table's order, others' rows first and last.
+    let tenants = [Some("zeta"), Some("acme"), None, Some("acme"), Some("zeta"), Some("zeta")];
+    let row = |(index, tenant): (i64, &Option<&str>)| token(index, *tenant, Some("eu-west-1"));
+    let rows_of_all: Vec<Value> = (1..).zip(&tenants).map(row).collect();
+    world.write_sorted(&TOKENS, &rows_of_all[..3]).await;
+    world.write_sorted(&TOKENS, &rows_of_all[3..]).await;
+    let (all, zeta) = (Arc::new(Reader::local()), reader("zeta", &["zeta"], &["*"], None));
+    for (sql, of_all, of_acme, of_zeta) in [
+        ("SELECT count(*) FROM tokens", "[6]", "[2]", "[3]"),
+        ("SELECT count(host_id), count(tenant), count(DISTINCT tenant) FROM tokens", "[6,5,2]", "[2,2,1]", "[3,3,1]"),
+        ("SELECT min(trace_id), max(trace_id) FROM tokens", r#"["t1","t6"]"#, r#"["t2","t4"]"#, r#"["t1","t6"]"#),
+        ("SELECT trace_id FROM tokens ORDER BY trace_id LIMIT 1", r#"["t1"]"#, r#"["t2"]"#, r#"["t1"]"#),
+        ("SELECT trace_id FROM tokens ORDER BY trace_id DESC LIMIT 1", r#"["t6"]"#, r#"["t4"]"#, r#"["t6"]"#),
+        ("SELECT count(*) FROM (SELECT trace_id FROM tokens ORDER BY trace_id, choice LIMIT 3)", "[3]", "[2]", "[3]"),
+        ("SELECT count(*) FROM tokens WHERE tenant IS NULL", "[1]", "[0]", "[0]"),
+        ("SELECT count(*) FROM tokens WHERE trace_id = 't1'", "[1]", "[0]", "[1]"),
+        ("SELECT count(*) FROM tokens WHERE trace_id < 't3'", "[2]", "[1]", "[1]"),
+    ] {
+        // Each once before and once after the others have read the same blocks.
+        for _ in 0..2 {
+            for (reader, expected) in [(&acme(), of_acme), (&all, of_all), (&zeta, of_zeta)] {
+                assert_eq!(rows(&world, reader, sql).await, [expected], "{} asks {sql}", reader.name());
+            }
+        }
+    }
+    let found = |place| world.counted(&format!("tokenwatt_query_blocks_total{{found=\"{place}\"}}"));
+    assert_eq!(found("store"), Some(2.0), "a block of each file, read once");
+    assert!(found("memory") > Some(20.0), "{:?}", found("memory"));
 }
 
 /// A plan's text tells nothing of how many rows there are; its figures would.

@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use arrow::{array::RecordBatch, datatypes::Schema};
-use lake::{Entry, Lake, Outcome};
+use lake::{Entry, FileAdd, Lake, Outcome};
+use object_store::memory::InMemory;
 use parking_lot::Mutex;
 use serde_json::Value;
 use service::Deps;
@@ -17,10 +18,14 @@ use crate::{Config, Query};
 /// Noon of 2026-11-29 UTC, the start of a minute, in microseconds.
 pub(super) const NOON: i64 = 1_795_953_600_000_000;
 
+/// The date of [`NOON`].
+const DATE: &str = "2026-11-29";
+
 pub(super) struct World {
     pub(super) query: Query,
     pub(super) lake: Lake,
     committed: Mutex<BTreeMap<&'static str, u64>>,
+    metrics: service::metrics::Registry,
     _directory: Option<tempfile::TempDir>,
 }
 
@@ -48,8 +53,23 @@ impl World {
 
     /// Over a lake of the caller's making.
     pub(super) async fn on(lake: Lake, config: Config, deps: Deps) -> World {
+        let metrics = deps.metrics.clone();
         let query = crate::build(config, lake.clone(), deps).await.expect("a service");
-        World { query, lake, committed: Mutex::default(), _directory: None }
+        World { query, lake, committed: Mutex::default(), metrics, _directory: None }
+    }
+
+    /// On a store that is no directory.
+    pub(super) async fn remote(config: Config) -> World {
+        let deps = Deps::system();
+        let lake = Lake::open_on(Arc::new(InMemory::new()), &deps).await.expect("a lake");
+        World::on(lake, config, deps).await
+    }
+
+    /// The value of a series on `/metrics`, written as it is there.
+    pub(super) fn counted(&self, series: &str) -> Option<f64> {
+        let text = self.metrics.render();
+        let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
+        line.split(' ').next()?.parse().ok()
     }
 
     /// Commits the rows as one file and gives the table's version.
@@ -59,10 +79,25 @@ impl World {
 
     /// The same, with the minutes of its late rows as the collector lists them.
     pub(super) async fn write_tagged(&self, table: &'static Table, rows: &[Value], late: Option<String>) -> i64 {
-        let from = self.committed.lock().get(table.name).copied().unwrap_or(0);
-        let name = format!("test-{from}-{}.parquet", from + 1);
-        let mut file = self.lake.write(table, "2026-11-29", &name, &[batch(table, rows)]).await.expect("written");
+        let name = self.next_name(table);
+        let mut file = self.lake.write(table, DATE, &name, &[batch(table, rows)]).await.expect("written");
         file.tags.extend(late.map(|minutes| ("minutes".to_owned(), minutes)));
+        self.commit(table, file).await
+    }
+
+    /// Like [`World::write`], of rows that are in the table's order, which the file says.
+    pub(super) async fn write_sorted(&self, table: &'static Table, rows: &[Value]) -> i64 {
+        let (name, rows) = (self.next_name(table), [batch(table, rows)]);
+        let file = self.lake.write_sorted(table, DATE, &name, rows.into_iter()).await.expect("written");
+        self.commit(table, file).await
+    }
+
+    fn next_name(&self, table: &Table) -> String {
+        format!("test-{}.parquet", self.committed.lock().get(table.name).copied().unwrap_or(0))
+    }
+
+    async fn commit(&self, table: &'static Table, file: FileAdd) -> i64 {
+        let from = self.committed.lock().get(table.name).copied().unwrap_or(0);
         let entry = Entry { journal: "test".to_owned(), table: table.name, from, to: from + 1, adds: vec![file] };
         let Outcome::Committed { version } = self.lake.commit(entry).await.expect("committed") else {
             panic!("fenced")
