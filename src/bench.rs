@@ -5,6 +5,7 @@
 mod freshness;
 mod ingest;
 mod node;
+mod query;
 
 use clap::Subcommand;
 use serde_json::Value;
@@ -19,6 +20,8 @@ pub(crate) enum Bench {
     Freshness(freshness::Args),
     /// Tokens a second of the CPU engine, one sequence alone and several in a step.
     Node(node::Args),
+    /// Dashboards, one request's timeline and ad-hoc SQL, beside other engines on the same files.
+    Query(query::Args),
 }
 
 /// Runs one benchmark and prints its figures.
@@ -31,6 +34,7 @@ pub(crate) async fn run(bench: Bench) -> Result<()> {
         Bench::Freshness(args) => freshness::run(args).await,
         // Nothing else runs meanwhile, so the thread may be kept.
         Bench::Node(args) => node::run(&args),
+        Bench::Query(args) => query::run(args).await,
     }
 }
 

@@ -1,0 +1,4 @@
+SELECT time, "index", "count", batch_size, device_us, stall
+FROM tokens
+WHERE trace_id = '$trace_id'
+ORDER BY choice, "index"
