@@ -4,6 +4,7 @@
 //! both; `check` proves a body sound before it is journalled; `canonical` mends what senders spell oddly; `view` reads one message in place; `print` writes a message
 //! as OTLP JSON. `schema` is the one description of OTLP that `check`, `json` and `print` follow.
 
+pub mod alike;
 pub mod canonical;
 pub mod check;
 pub mod inflate;

@@ -83,8 +83,8 @@ pub struct Normalizer {
     aliases: dialect::Aliases,
     sources: device::Sources,
     columns: Columns,
-    /// Groups read so far.
-    groups: u64,
+    /// Where rows come from, so far: groups, and patterns of tokens within them.
+    origins: u64,
 }
 
 /// Positions of the columns of all tables that are filled here.
@@ -118,7 +118,7 @@ pub struct Body<'a> {
 struct Place<'p, 'a> {
     body: Body<'p>,
     resource: &'p Resource<'a>,
-    /// Number of the group, from 1: rows of one number have the same resource.
+    /// Number of the group: rows of one number have the same resource.
     source: u64,
     scope: &'p Scope<'a>,
     scope_stored: &'p Stored<'a>,
@@ -150,7 +150,7 @@ impl Normalizer {
             aliases: dialect::Aliases::new(),
             sources: device::Sources::new(),
             columns,
-            groups: 0,
+            origins: 0,
         })
     }
 
@@ -198,9 +198,10 @@ impl Normalizer {
         if host_within && !tables.nodes.has_frame() {
             tables.seen.see(&resource, body.received_us);
         }
-        self.groups += 1;
-        let source = self.groups;
+        self.origins += 1;
+        let source = self.origins;
         let mut scratch = Vec::new();
+        let mut alike = token::Alike::default();
         let mut samples = device::Samples::default();
         for field in Fields::new(bytes) {
             let (2, Raw::Bytes(scope_bytes)) = field? else { continue };
@@ -216,7 +217,7 @@ impl Normalizer {
             for field in Fields::new(scope_bytes) {
                 let (2, Raw::Bytes(item)) = field? else { continue };
                 match body.signal {
-                    Signal::Traces => self.span(&place, item, &mut scratch, tables)?,
+                    Signal::Traces => self.span(&place, item, &mut scratch, &mut alike, tables)?,
                     Signal::Logs => self.log(&place, item, &mut scratch, tables)?,
                     Signal::Metrics => self.metric(&place, item, &mut scratch, &mut samples, tables)?,
                     Signal::Own => {}

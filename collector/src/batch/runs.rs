@@ -117,14 +117,9 @@ impl Runs {
     /// Sets the value of `row` and of all that follow, until it is set again.
     pub(super) fn hold(&mut self, row: usize, value: Option<&str>) -> usize {
         self.catch_up(row);
-        self.held = true;
-        match value {
-            Some(value) => self.set(row, value),
-            None => {
-                self.nulls(row + 1);
-                0
-            }
-        }
+        // Rows that set nothing are NULL, so that this one needs no holding.
+        self.held = value.is_some();
+        value.map_or(0, |value| self.set(row, value))
     }
 
     /// The column of `rows` rows: run-end encoded if that is much shorter, else row by row.
@@ -244,6 +239,31 @@ mod tests {
         runs.set_checked(1, b"\xff");
         runs.set_checked(2, b"a");
         assert_eq!(texts(&runs.finish(3).unwrap()), [Some("a".into()), None, Some("a".into())]);
+    }
+
+    /// A long text counts each time it is repeated, since a short column is written out row by row; another once.
+    #[test]
+    fn a_long_text_counts_each_time() {
+        for (length, repeated) in [(LONG, 0), (LONG + 1, LONG + 1)] {
+            let (mut runs, text) = (Runs::new(), "x".repeat(length));
+            assert_eq!(runs.set(0, &text), length);
+            assert_eq!(runs.set(0, &text), 0, "the row is set");
+            assert_eq!(runs.set(1, &text), repeated);
+            assert_eq!(runs.set_checked(2, text.as_bytes()), repeated);
+            assert_eq!(texts(&runs.finish(3).unwrap()), vec![Some(text); 3]);
+        }
+    }
+
+    /// A value is held until another is, or none; in between a row may have one of its own, which then holds.
+    #[test]
+    fn what_is_no_longer_held_is_set_row_by_row() {
+        let mut runs = Runs::new();
+        runs.hold(0, Some("a"));
+        runs.hold(2, None);
+        runs.set(2, "b");
+        runs.set(4, "c");
+        let wanted = [Some("a"), Some("a"), Some("b"), None, Some("c"), None];
+        assert_eq!(texts(&runs.finish(6).unwrap()), wanted.map(|value| value.map(str::to_owned)));
     }
 
     /// A value that is held needs no call per row; NULL can be held too.

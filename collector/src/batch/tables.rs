@@ -223,8 +223,11 @@ impl Buffer {
             return None;
         }
         self.touch();
-        let (table, rows) = (self.table, self.last_rows);
-        Some(self.by_day.entry(time_us.div_euclid(DAY_US)).or_insert_with(|| Rows::with_room(table, rows)))
+        let day = time_us.div_euclid(DAY_US);
+        // Of other days there are few rows: those that come late.
+        let today = day == self.received_us.div_euclid(DAY_US);
+        let (table, rows) = (self.table, if today { self.last_rows } else { 0 });
+        Some(self.by_day.entry(day).or_insert_with(|| Rows::with_room(table, rows)))
     }
 
     /// Counts the current frame as one with rows.

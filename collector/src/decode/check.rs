@@ -3,16 +3,18 @@
 //! Bytes that are not the message they claim to be fail the whole body. A single span, data point or log record with a
 //! fault of its own is rejected alone and counted, so that one bad item never sinks a batch.
 
+mod sound;
 mod usual;
 
-use super::canonical::hex_id;
+use telemetry::names;
+
+use super::alike::Patterns;
 use super::schema::{self, Field, Kind, Message, Seen, UNREADABLE};
 use super::view::{Group, Item, Scope};
 use super::wire::{Fields, Malformed, Raw};
 use crate::signal::Signal;
-
-/// Deepest nesting of messages; attribute values of a few levels are all that emitters send.
-pub(super) const DEPTH_MAX: u32 = 64;
+pub(super) use sound::{DEPTH_MAX, is_sound};
+use sound::{nested_soundness, value_soundness};
 
 /// What a sound body holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,13 +97,13 @@ impl Fault {
 
 /// Checks a whole body; `late` tells whether an item's event time is one that no table accepts.
 pub fn check(signal: Signal, body: &[u8], late: impl Fn(&Item<'_>) -> bool) -> Result<Checked, Malformed> {
-    let mut checked = Checked::default();
+    let mut check = Check { signal, late, checked: Checked::default(), alike: Patterns::default() };
     for field in Fields::new(body) {
         if let (1, Raw::Bytes(group)) = field? {
-            check_group(signal, group, &late, &mut checked)?;
+            check.group(group)?;
         }
     }
-    Ok(checked)
+    Ok(check.checked)
 }
 
 /// What the items of a group, a scope or a metric have in common.
@@ -117,36 +119,123 @@ struct Shared {
 /// The most that a token's row repeats: its dimensions.
 const TOKEN_BYTES: u64 = 4_096;
 
-fn check_group(
+/// The check of one body.
+struct Check<'a, L> {
     signal: Signal,
-    bytes: &[u8],
-    late: &impl Fn(&Item<'_>) -> bool,
-    checked: &mut Checked,
-) -> Result<(), Malformed> {
-    let group = group_fault(bytes, &mut checked.odd)?;
-    checked.unsound |= group.is_some();
-    let resource = message_bytes(bytes, checked)?;
-    for field in Fields::new(bytes) {
-        if let (2, Raw::Bytes(bytes)) = field? {
-            let scope = Scope::read(bytes);
-            let head = match &scope {
-                Ok(scope) => {
-                    checked.odd |= scope.parts > 1;
-                    scope.bytes
-                }
-                Err(_) => message_bytes(bytes, checked)?,
-            };
-            let fault = group.or(scope_fault(scope, &mut checked.odd)?);
-            checked.unsound |= fault.is_some();
-            let shared = Shared { fault, bytes: resource + head, token_bytes: resource.min(TOKEN_BYTES) };
-            for field in Fields::new(bytes) {
-                if let (2, Raw::Bytes(item)) = field? {
-                    check_record(signal, item, shared, late, checked)?;
+    late: L,
+    checked: Checked,
+    /// Tokens that were found sound.
+    alike: Patterns<'a, ()>,
+}
+
+impl<'a, L: Fn(&Item<'_>) -> bool> Check<'a, L> {
+    fn group(&mut self, bytes: &'a [u8]) -> Result<(), Malformed> {
+        let checked = &mut self.checked;
+        let group = group_fault(bytes, &mut checked.odd)?;
+        checked.unsound |= group.is_some();
+        let resource = message_bytes(bytes, checked)?;
+        for field in Fields::new(bytes) {
+            if let (2, Raw::Bytes(bytes)) = field? {
+                self.scope(bytes, group, resource)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn scope(&mut self, bytes: &'a [u8], group: Option<Fault>, resource: u64) -> Result<(), Malformed> {
+        let checked = &mut self.checked;
+        let scope = Scope::read(bytes);
+        let head = match &scope {
+            Ok(scope) => {
+                checked.odd |= scope.parts > 1;
+                scope.bytes
+            }
+            Err(_) => message_bytes(bytes, checked)?,
+        };
+        let fault = group.or(scope_fault(scope, &mut checked.odd)?);
+        checked.unsound |= fault.is_some();
+        let shared = Shared { fault, bytes: resource + head, token_bytes: resource.min(TOKEN_BYTES) };
+        for field in Fields::new(bytes) {
+            if let (2, Raw::Bytes(item)) = field? {
+                self.record(item, shared)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Splits what lies in a scope into items: a metric into its points, a span or log record into itself.
+    fn record(&mut self, bytes: &'a [u8], shared: Shared) -> Result<(), Malformed> {
+        match self.signal {
+            Signal::Metrics => {}
+            Signal::Traces => return self.item(&schema::SPAN, bytes, shared),
+            Signal::Logs | Signal::Own => return self.item(&schema::LOG_RECORD, bytes, shared),
+        }
+        let fault = shared.fault.or(metric_fault(bytes, &mut self.checked.odd)?);
+        self.checked.unsound |= fault.is_some();
+        let mut head = bytes.len();
+        for field in Fields::new(bytes) {
+            if let (number, Raw::Bytes(data)) = field?
+                && point_message(number).is_some()
+            {
+                head = head.saturating_sub(data.len());
+            }
+        }
+        let shared = Shared { fault, bytes: shared.bytes + head as u64, ..shared };
+        for field in Fields::new(bytes) {
+            let (number, Raw::Bytes(data)) = field? else { continue };
+            let Some(message) = point_message(number) else { continue };
+            for point in Fields::new(data) {
+                if let (1, Raw::Bytes(point)) = point? {
+                    self.item(message, point, shared)?;
                 }
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    fn item(&mut self, message: &'static Message, bytes: &'a [u8], shared: Shared) -> Result<(), Malformed> {
+        let read = match shared.fault {
+            Some(fault) => Err(fault),
+            None => {
+                let usual = self.usual(bytes);
+                sound_item(self.signal, message, bytes, usual, &mut self.checked.odd)?
+            }
+        };
+        let checked = &mut self.checked;
+        let item = match read {
+            Ok(item) => item,
+            Err(fault) => {
+                checked.rejected += 1;
+                checked.faults[fault as usize] += 1;
+                checked.fault.get_or_insert(fault);
+                return Ok(());
+            }
+        };
+        checked.accepted += 1;
+        checked.timeless |= item.time == 0;
+        let token = self.signal == Signal::Traces && item.name == names::SPAN_TOKEN;
+        checked.shared_bytes += if token { shared.token_bytes } else { shared.bytes };
+        if (self.late)(&item) {
+            checked.quarantined += 1;
+        }
+        Ok(())
+    }
+
+    /// A span that is sound because one like it was, or because it is of the usual form.
+    #[inline]
+    fn usual(&mut self, bytes: &'a [u8]) -> Option<Item<'a>> {
+        if self.signal != Signal::Traces {
+            return None;
+        }
+        if let Some((pattern, ())) = self.alike.find(bytes) {
+            return Some(pattern.item(bytes));
+        }
+        let item = usual::span(bytes)?;
+        if item.name == names::SPAN_TOKEN {
+            self.alike.add(bytes, |_| ());
+        }
+        Some(item)
+    }
 }
 
 /// Bytes of what a group or scope holds beside its items: field 1, which may come in parts.
@@ -166,72 +255,6 @@ fn message_bytes(bytes: &[u8], checked: &mut Checked) -> Result<u64, Malformed> 
     Ok(total)
 }
 
-/// Splits what lies in a scope into items: a metric into its points, a span or log record into itself.
-fn check_record(
-    signal: Signal,
-    bytes: &[u8],
-    shared: Shared,
-    late: &impl Fn(&Item<'_>) -> bool,
-    checked: &mut Checked,
-) -> Result<(), Malformed> {
-    let Signal::Metrics = signal else {
-        let message = if signal == Signal::Traces { &schema::SPAN } else { &schema::LOG_RECORD };
-        return check_item(signal, message, bytes, shared, late, checked);
-    };
-    let fault = shared.fault.or(metric_fault(bytes, &mut checked.odd)?);
-    checked.unsound |= fault.is_some();
-    let mut head = bytes.len();
-    for field in Fields::new(bytes) {
-        if let (number, Raw::Bytes(data)) = field?
-            && point_message(number).is_some()
-        {
-            head = head.saturating_sub(data.len());
-        }
-    }
-    let shared = Shared { fault, bytes: shared.bytes + head as u64, ..shared };
-    for field in Fields::new(bytes) {
-        let (number, Raw::Bytes(data)) = field? else { continue };
-        let Some(message) = point_message(number) else { continue };
-        for point in Fields::new(data) {
-            if let (1, Raw::Bytes(point)) = point? {
-                check_item(signal, message, point, shared, late, checked)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn check_item(
-    signal: Signal,
-    message: &'static Message,
-    bytes: &[u8],
-    shared: Shared,
-    late: &impl Fn(&Item<'_>) -> bool,
-    checked: &mut Checked,
-) -> Result<(), Malformed> {
-    let read = match shared.fault {
-        Some(fault) => Err(fault),
-        None => sound_item(signal, message, bytes, &mut checked.odd)?,
-    };
-    let item = match read {
-        Ok(item) => item,
-        Err(fault) => {
-            checked.rejected += 1;
-            checked.faults[fault as usize] += 1;
-            checked.fault.get_or_insert(fault);
-            return Ok(());
-        }
-    };
-    checked.accepted += 1;
-    checked.timeless |= item.time == 0;
-    let token = signal == Signal::Traces && item.name == telemetry::names::SPAN_TOKEN;
-    checked.shared_bytes += if token { shared.token_bytes } else { shared.bytes };
-    if late(&item) {
-        checked.quarantined += 1;
-    }
-    Ok(())
-}
-
 /// The message of the points that a metric holds in field `number`.
 pub fn point_message(number: u32) -> Option<&'static Message> {
     match number {
@@ -248,16 +271,18 @@ pub fn point_message(number: u32) -> Option<&'static Message> {
 /// # Errors
 /// When the bytes are not such a message at all.
 pub fn item_fault(signal: Signal, message: &'static Message, bytes: &[u8]) -> Result<Option<Fault>, Malformed> {
-    Ok(sound_item(signal, message, bytes, &mut false)?.err())
+    let usual = if signal == Signal::Traces { usual::span(bytes) } else { None };
+    Ok(sound_item(signal, message, bytes, usual, &mut false)?.err())
 }
 
+/// An item, or its fault; `usual` is what is known of it already.
 fn sound_item<'a>(
     signal: Signal,
     message: &'static Message,
     bytes: &'a [u8],
+    usual: Option<Item<'a>>,
     odd: &mut bool,
 ) -> Result<Result<Item<'a>, Fault>, Malformed> {
-    let usual = if signal == Signal::Traces { usual::span(bytes) } else { None };
     let item = match usual {
         Some(item) => item,
         None => match tolerate(nested_soundness(message, bytes, 0, odd))? {
@@ -340,51 +365,6 @@ fn data_soundness(message: &'static Message, bytes: &[u8]) -> Result<(), Malform
         }
     }
     if unreadable { Err(Malformed::Unreadable) } else { Ok(()) }
-}
-
-/// Whether bytes are that message all the way down.
-pub(super) fn is_sound(message: &'static Message, bytes: &[u8]) -> bool {
-    nested_soundness(message, bytes, 0, &mut false).is_ok()
-}
-
-fn nested_soundness(message: &'static Message, bytes: &[u8], depth: u32, odd: &mut bool) -> Result<(), Malformed> {
-    if depth > DEPTH_MAX {
-        return Err(Malformed::Depth);
-    }
-    let mut seen = Seen::default();
-    for field in Fields::new(bytes) {
-        let (number, value) = field?;
-        match message.field(number) {
-            Some(field) => {
-                *odd |= seen.again(field);
-                value_soundness(field.kind, field.repeated, value, depth, odd)?;
-            }
-            None if number == UNREADABLE => return Err(Malformed::Unreadable),
-            None => {}
-        }
-    }
-    Ok(())
-}
-
-#[inline]
-fn value_soundness(kind: Kind, repeated: bool, value: Raw<'_>, depth: u32, odd: &mut bool) -> Result<(), Malformed> {
-    match (kind, value) {
-        (Kind::Text, Raw::Bytes(text)) => std::str::from_utf8(text).map(|_| ()).map_err(|_| Malformed::Utf8),
-        (Kind::Message(message), Raw::Bytes(bytes)) => nested_soundness(message, bytes, depth + 1, odd),
-        (Kind::Id(length), Raw::Bytes(id)) => {
-            *odd |= id.len() != length && hex_id(id, length).is_some();
-            Ok(())
-        }
-        (Kind::Bytes, Raw::Bytes(_))
-        | (
-            Kind::Bool | Kind::Int32 | Kind::Enum(_) | Kind::Uint32 | Kind::Sint32 | Kind::Int64 | Kind::Uint64,
-            Raw::Varint(_),
-        )
-        | (Kind::Fixed64 | Kind::Sfixed64 | Kind::Double, Raw::Fixed64(_))
-        | (Kind::Fixed32, Raw::Fixed32(_)) => Ok(()),
-        (kind, Raw::Bytes(packed)) if repeated && kind.packable() => super::view::Packed::new(kind, packed).sound(),
-        _ => Err(Malformed::Type),
-    }
 }
 
 /// Turns a malformation that only the item suffers which holds it into a fault; everything else fails the body.

@@ -52,6 +52,12 @@ impl<'a> Fields<'a> {
         Self { rest: message }
     }
 
+    /// Bytes that are not read yet.
+    #[inline(always)]
+    pub fn left(&self) -> usize {
+        self.rest.len()
+    }
+
     /// The next field: its number and its value.
     #[inline(always)]
     pub fn read(&mut self) -> Result<Option<(u32, Raw<'a>)>, Malformed> {

@@ -6,6 +6,7 @@ use super::dialect::Field;
 use super::resource::Stored;
 use super::row::{micros, origin};
 use super::seen::Seen;
+use super::token::Alike;
 use super::{Normalizer, Place, window};
 use crate::batch::rows::columns;
 use crate::batch::tables::Tables;
@@ -34,12 +35,13 @@ impl Normalizer {
         place: &Place<'_, 'a>,
         bytes: &'a [u8],
         attributes: &mut Vec<Attribute<'a>>,
+        alike: &mut Alike<'a>,
         tables: &mut Tables,
     ) -> Result<(), Malformed> {
         if place.body.faulty && check::item_fault(Signal::Traces, &schema::SPAN, bytes)?.is_some() {
             return Ok(());
         }
-        if self.plain_token(place, bytes, tables)? {
+        if self.plain_token(place, bytes, alike, tables)? {
             return Ok(());
         }
         let span = Span::read(bytes, attributes)?;

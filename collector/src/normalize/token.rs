@@ -8,6 +8,7 @@ use super::window::accepts;
 use super::{Normalizer, Place};
 use crate::batch::rows::{Rows, columns};
 use crate::batch::tables::Tables;
+use crate::decode::alike::{self, Pattern, Patterns};
 use crate::decode::view::{Attribute, Span, Value};
 use crate::decode::wire::{Fields, Malformed, Raw, short_pair, short_text};
 
@@ -17,25 +18,77 @@ columns! {
         stall model tenant attributes attributes_typed
 }
 
+/// A token's numbers, each at its place.
+type Numbers = [Option<i64>; 5];
+const INDEX: usize = 0;
+const CHOICE: usize = 1;
+const COUNT: usize = 2;
+const BATCH: usize = 3;
+const DEVICE_US: usize = 4;
+/// Numbers of a token that does not say them.
+const UNSAID: Numbers = [None, Some(0), Some(1), None, None];
+
+/// More tokens than a call can have.
+const INDEX_MAX: i64 = 1_000_000_000;
+/// More choices of a call, tokens of a chunk and sequences of a step than any engine makes.
+const COUNT_MAX: i64 = 1_000_000;
+/// More device time than a token can take, microseconds: a day of it.
+pub(super) const DEVICE_US_MAX: i64 = 86_400_000_000;
+/// The most that each number can be.
+const MOST: [i64; 5] = [INDEX_MAX, COUNT_MAX, COUNT_MAX, COUNT_MAX, DEVICE_US_MAX];
+
+/// What an attribute is that has a column.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Meaning {
+    Number(usize),
+    Stall,
+    Model,
+    Tenant,
+}
+
+impl Meaning {
+    /// Which of [`names::TOKEN`] a key is, is told by a few words, since comparing with each name in turn costs as much as all
+    /// the rest.
+    #[inline]
+    fn of(key: &[u8]) -> Option<Self> {
+        let (head, tail) = key.split_first_chunk::<16>()?;
+        Some(match tail {
+            b"index" if head == b"tokenwatt.token." => Meaning::Number(INDEX),
+            b"choice" if head == b"tokenwatt.token." => Meaning::Number(CHOICE),
+            b"count" if head == b"tokenwatt.token." => Meaning::Number(COUNT),
+            b"batch" if head == b"tokenwatt.token." => Meaning::Number(BATCH),
+            b"device_us" if head == b"tokenwatt.token." => Meaning::Number(DEVICE_US),
+            b"stall" if head == b"tokenwatt.token." => Meaning::Stall,
+            b"odel" if head == b"gen_ai.request.m" => Meaning::Model,
+            b"" if head == b"tokenwatt.tenant" => Meaning::Tenant,
+            _ => return None,
+        })
+    }
+
+    /// Whether its column holds all that a value says. A count that can not be true, and what should be text and is none, stay
+    /// attributes.
+    fn takes(self, value: Value<'_>) -> bool {
+        match self {
+            Meaning::Number(which) => MOST.get(which).is_some_and(|most| value.count(*most).is_some()),
+            Meaning::Stall | Meaning::Model | Meaning::Tenant => matches!(value, Value::Text(_)) && !value.is_cut(),
+        }
+    }
+}
+
 /// What a token's attributes say.
+#[derive(Clone, Copy)]
 struct Token<'a> {
-    index: Option<i64>,
-    choice: i64,
-    count: i64,
-    batch: Option<i64>,
-    device_us: Option<i64>,
+    numbers: Numbers,
     stall: Option<&'a [u8]>,
     model: Option<&'a [u8]>,
     tenant: Option<&'a [u8]>,
-    /// Whether there are attributes without a column.
+    /// Whether there are attributes that no column holds.
     more: bool,
 }
 
 impl Default for Token<'_> {
     fn default() -> Self {
-        let (index, batch, device_us) = (None, None, None);
-        let (stall, model, tenant) = (None, None, None);
-        Self { index, choice: 0, count: 1, batch, device_us, stall, model, tenant, more: false }
+        Self { numbers: UNSAID, stall: None, model: None, tenant: None, more: false }
     }
 }
 
@@ -46,77 +99,73 @@ impl<'a> Token<'a> {
         Ok(token)
     }
 
-    /// Takes an attribute: its key and its `AnyValue`. Which of [`names::TOKEN`] it is, is told by a few words, since comparing
-    /// with each name in turn costs as much as all the rest.
+    /// Takes an attribute: its key and its `AnyValue`.
     #[inline]
     fn take(&mut self, key: &[u8], value: &'a [u8]) -> Result<(), Malformed> {
-        let Some((head, tail)) = key.split_first_chunk::<16>() else {
-            self.more = true;
-            return Ok(());
-        };
-        match tail {
-            b"index" if head == b"tokenwatt.token." => self.index = self.counted(value, INDEX_MAX)?,
-            b"batch" if head == b"tokenwatt.token." => self.batch = self.counted(value, COUNT_MAX)?,
-            b"device_us" if head == b"tokenwatt.token." => self.device_us = self.counted(value, DEVICE_US_MAX)?,
-            b"stall" if head == b"tokenwatt.token." => self.stall = text(value)?,
-            b"odel" if head == b"gen_ai.request.m" => self.model = text(value)?,
-            b"" if head == b"tokenwatt.tenant" => self.tenant = text(value)?,
-            b"choice" if head == b"tokenwatt.token." => {
-                self.choice = self.counted(value, COUNT_MAX)?.unwrap_or_default();
-            }
-            b"count" if head == b"tokenwatt.token." => self.count = self.counted(value, COUNT_MAX)?.unwrap_or(1),
-            _ => self.more = true,
+        match Meaning::of(key) {
+            Some(Meaning::Number(which)) => self.number(which, Value::read(value)?),
+            Some(Meaning::Stall) => self.stall = self.text(value)?,
+            Some(Meaning::Model) => self.model = self.text(value)?,
+            Some(Meaning::Tenant) => self.tenant = self.text(value)?,
+            None => self.more = true,
         }
         Ok(())
     }
 
-    /// A count that can be true; another stays an attribute.
     #[inline]
-    fn counted(&mut self, value: &'a [u8], most: i64) -> Result<Option<i64>, Malformed> {
-        let count = Value::read(value)?.count(most);
+    fn number(&mut self, which: usize, value: Value<'_>) {
+        let (Some(place), Some(most)) = (self.numbers.get_mut(which), MOST.get(which)) else { return };
+        let count = value.count(*most);
         self.more |= count.is_none();
-        Ok(count)
+        *place = count.or(UNSAID.get(which).copied().flatten());
     }
 
+    /// The text of an `AnyValue` as [`Value::text`] gives it. Its bytes are enough: they are compared with the row before, and
+    /// text that repeats need not be found to be UTF-8 again.
     #[inline]
-    fn write(&self, columns: &Columns, rows: &mut Rows) {
-        rows.int_opt(columns.index, self.index);
-        rows.int(columns.choice, self.choice);
-        rows.int(columns.count, self.count);
-        rows.int_opt(columns.batch_size, self.batch);
-        rows.int_opt(columns.device_us, self.device_us);
-        rows.checked_opt(columns.stall, self.stall);
-        rows.checked_opt(columns.tenant, self.tenant);
+    fn text(&mut self, value: &'a [u8]) -> Result<Option<&'a [u8]>, Malformed> {
+        if let Some(short) = short_text(value) {
+            return Ok((!short.is_empty()).then_some(short));
+        }
+        let value = Value::read(value)?;
+        self.more |= !Meaning::Stall.takes(value);
+        Ok(value.text().map(str::as_bytes))
     }
 }
 
-/// The text of an `AnyValue` as [`Value::text`] gives it. Its bytes are enough: they are compared with the row before, and text
-/// that repeats need not be found to be UTF-8 again.
-#[inline]
-fn text(value: &[u8]) -> Result<Option<&[u8]>, Malformed> {
-    match short_text(value) {
-        Some(short) => Ok((!short.is_empty()).then_some(short)),
-        None => Ok(Value::read(value)?.text().map(str::as_bytes)),
-    }
+/// Tokens of one body that many others are like.
+pub(super) type Alike<'a> = Patterns<'a, Same<'a>>;
+
+/// What all tokens of a pattern have in common, and where their numbers lie.
+pub(super) struct Same<'a> {
+    /// Number of the pattern: rows of one number have the same texts.
+    source: u64,
+    token: Token<'a>,
+    numbers: Vec<(usize, usize)>,
 }
 
-/// More tokens than a call can have.
-const INDEX_MAX: i64 = 1_000_000_000;
-/// More choices of a call, tokens of a chunk and sequences of a step than any engine makes.
-const COUNT_MAX: i64 = 1_000_000;
-/// More device time than a token can take, microseconds: a day of it.
-pub(super) const DEVICE_US_MAX: i64 = 86_400_000_000;
+impl<'a> Same<'a> {
+    fn new(source: u64, token: Token<'a>, pattern: &Pattern<'_>) -> Self {
+        let numbers = pattern.numbers().iter().filter_map(|(key, at)| match Meaning::of(key) {
+            Some(Meaning::Number(which)) => Some((which, *at)),
+            _ => None,
+        });
+        Self { source, token, numbers: numbers.collect() }
+    }
 
-/// Whether an attribute goes into a column of its own. One whose value can not be true does not: it stays an attribute.
-fn is_taken(attribute: &Attribute<'_>) -> bool {
-    let most = match attribute.key {
-        names::TOKEN_INDEX => INDEX_MAX,
-        names::TOKEN_CHOICE | names::TOKEN_COUNT | names::TOKEN_BATCH => COUNT_MAX,
-        names::TOKEN_DEVICE_US => DEVICE_US_MAX,
-        names::TOKEN_STALL | names::REQUEST_MODEL | names::TENANT => return true,
-        _ => return false,
-    };
-    attribute.value.count(most).is_some()
+    /// The numbers of a span that fits; none if one of them can not be true.
+    #[inline]
+    fn numbers(&self, span: &[u8]) -> Option<Numbers> {
+        let mut numbers = self.token.numbers;
+        for (which, at) in &self.numbers {
+            let count = alike::number(span, *at);
+            if !(0..=*MOST.get(*which)?).contains(&count) {
+                return None;
+            }
+            *numbers.get_mut(*which)? = Some(count);
+        }
+        Some(numbers)
+    }
 }
 
 /// A span of the name `token` with nothing to store but what has a column: read in one pass, without a list of attributes.
@@ -143,9 +192,7 @@ impl<'a> Plain<'a> {
                 _ => {}
             }
         }
-        if plain.request_span_id.iter().all(|byte| *byte == 0) {
-            plain.request_span_id = &[];
-        }
+        plain.request_span_id = said(plain.request_span_id);
         Ok((named && !plain.token.more).then_some(plain))
     }
 
@@ -166,24 +213,48 @@ impl<'a> Plain<'a> {
     }
 }
 
+/// An id; none if it is spelled in zeros.
+#[inline]
+fn said(id: &[u8]) -> &[u8] {
+    if id.iter().all(|byte| *byte == 0) { &[] } else { id }
+}
+
 impl Normalizer {
     /// Appends a span to `tokens` if it is a plain token whose time is accepted; false leaves it to the general way.
     #[inline]
-    pub(super) fn plain_token(
-        &self,
-        place: &Place<'_, '_>,
-        bytes: &[u8],
+    pub(super) fn plain_token<'a>(
+        &mut self,
+        place: &Place<'_, 'a>,
+        bytes: &'a [u8],
+        alike: &mut Alike<'a>,
         tables: &mut Tables,
     ) -> Result<bool, Malformed> {
+        if let Some((pattern, same)) = alike.find(bytes)
+            && let Some(numbers) = same.numbers(bytes)
+        {
+            let time_us = micros(pattern.end(bytes));
+            let accepted = accepts(&telemetry::table::TOKENS, time_us, place.body.received_us);
+            if accepted && let Some(rows) = tables.tokens.rows(time_us) {
+                if rows.enter(same.source) {
+                    self.hold(place, &same.token, rows);
+                }
+                let ids = (pattern.trace_id(bytes), said(pattern.parent_span_id(bytes)));
+                self.columns.tokens.write(time_us, ids, &numbers, rows);
+                rows.end();
+            }
+            return Ok(accepted);
+        }
         let Some(plain) = Plain::read(bytes)? else { return Ok(false) };
         let time_us = micros(plain.end);
         if !accepts(&telemetry::table::TOKENS, time_us, place.body.received_us) {
             return Ok(false);
         }
         if let Some(rows) = tables.tokens.rows(time_us) {
-            self.columns_of(place, plain.trace_id, plain.request_span_id, time_us, &plain.token, rows);
+            self.columns_of(place, (plain.trace_id, plain.request_span_id), time_us, &plain.token, rows);
             rows.end();
         }
+        self.origins += 1;
+        alike.add(bytes, |pattern| Same::new(self.origins, plain.token, pattern));
         Ok(true)
     }
 
@@ -197,7 +268,7 @@ impl Normalizer {
     ) -> Result<(), Malformed> {
         let time_us = micros(span.end);
         let Some(rows) = tables.tokens.rows(time_us) else { return Ok(()) };
-        self.token_row(place, span.trace_id, span.parent_span_id, time_us, attributes, rows)
+        self.token_row(place, (span.trace_id, span.parent_span_id), time_us, attributes, rows)
     }
 
     /// Appends the token events of a span to `tokens`: the same names on an event of the request span.
@@ -224,7 +295,7 @@ impl Normalizer {
             }
             let Some(rows) = tables.tokens.rows(time_us) else { return Ok(()) };
             Attribute::read_all(event, 3, &mut attributes)?;
-            self.token_row(place, span.trace_id, span.span_id, time_us, &mut attributes, rows)?;
+            self.token_row(place, (span.trace_id, span.span_id), time_us, &mut attributes, rows)?;
         }
         Ok(())
     }
@@ -232,29 +303,27 @@ impl Normalizer {
     fn token_row<'a>(
         &self,
         place: &Place<'_, 'a>,
-        trace_id: &[u8],
-        request_span_id: &[u8],
+        ids: (&[u8], &[u8]),
         time_us: i64,
         attributes: &mut Vec<Attribute<'a>>,
         rows: &mut Rows,
     ) -> Result<(), Malformed> {
         let columns = &self.columns.tokens;
         let token = Token::read(attributes)?;
-        self.columns_of(place, trace_id, request_span_id, time_us, &token, rows);
+        self.columns_of(place, ids, time_us, &token, rows);
         if token.more {
-            attributes.retain(|attribute| !is_taken(attribute) && !is_empty(attribute.value));
+            attributes.retain(says_more);
             Stored::new(attributes, &self.redaction)?.write(rows, columns.attributes, columns.attributes_typed);
         }
         rows.end();
         Ok(())
     }
 
-    #[inline]
+    /// Writes a token that is like no other; `ids` are those of its trace and its request span.
     fn columns_of(
         &self,
         place: &Place<'_, '_>,
-        trace_id: &[u8],
-        request_span_id: &[u8],
+        ids: (&[u8], &[u8]),
         time_us: i64,
         token: &Token<'_>,
         rows: &mut Rows,
@@ -262,20 +331,50 @@ impl Normalizer {
         let columns = &self.columns.tokens;
         if rows.enter(place.source) {
             place.resource.hold(rows);
+            [columns.stall, columns.tenant, columns.model].into_iter().for_each(|column| rows.hold(column, None));
         }
-        rows.time(columns.time, time_us);
-        rows.id(columns.trace_id, trace_id);
-        rows.id(columns.request_span_id, request_span_id);
-        token.write(columns, rows);
+        columns.write(time_us, ids, &token.numbers, rows);
+        rows.checked_opt(columns.stall, token.stall);
+        rows.checked_opt(columns.tenant, token.tenant);
         match token.model {
             Some(named) => rows.checked(columns.model, named),
             None => rows.text_opt(columns.model, self.models.of(place.resource, None).name()),
         }
     }
+
+    /// Puts what tokens of a pattern have in common into this row and all that follow.
+    fn hold(&self, place: &Place<'_, '_>, token: &Token<'_>, rows: &mut Rows) {
+        let columns = &self.columns.tokens;
+        place.resource.hold(rows);
+        rows.hold(columns.stall, token.stall.and_then(utf8));
+        rows.hold(columns.tenant, token.tenant.and_then(utf8));
+        let model = token.model.and_then(utf8);
+        rows.hold(columns.model, model.or_else(|| self.models.of(place.resource, None).name()));
+    }
 }
 
-fn is_empty(value: Value<'_>) -> bool {
-    matches!(value, Value::Empty)
+impl Columns {
+    /// Writes what differs from token to token.
+    #[inline]
+    fn write(&self, time_us: i64, (trace_id, request_span_id): (&[u8], &[u8]), numbers: &Numbers, rows: &mut Rows) {
+        rows.time(self.time, time_us);
+        rows.id(self.trace_id, trace_id);
+        rows.id(self.request_span_id, request_span_id);
+        let columns = [self.index, self.choice, self.count, self.batch_size, self.device_us];
+        for (column, number) in columns.into_iter().zip(numbers) {
+            rows.int_opt(column, *number);
+        }
+    }
+}
+
+fn utf8(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
+}
+
+/// Whether an attribute says what no column holds.
+fn says_more(attribute: &Attribute<'_>) -> bool {
+    let is_taken = Meaning::of(attribute.key.as_bytes()).is_some_and(|meaning| meaning.takes(attribute.value));
+    !is_taken && !matches!(attribute.value, Value::Empty)
 }
 
 #[cfg(test)]
@@ -289,10 +388,9 @@ mod tests {
         for name in column_names {
             let mut token = Token::default();
             token.take(name.as_bytes(), &[0x18, 3]).unwrap();
-            assert!(!token.more, "{name}");
-            let ints = [token.index, token.batch, token.device_us, Some(token.choice).filter(|choice| *choice > 0)];
-            let set = ints.iter().flatten().count() + usize::from(token.count == 3);
             let text = [names::TOKEN_STALL, names::REQUEST_MODEL, names::TENANT].contains(&name);
+            assert_eq!(token.more, text, "{name}: 3 is no text");
+            let set = token.numbers.iter().filter(|number| **number == Some(3)).count();
             assert_eq!(set, usize::from(!text), "{name}");
             for resembling in [name.replace("token", "taken"), format!("{name}x"), name[1..].to_owned()] {
                 let mut token = Token::default();

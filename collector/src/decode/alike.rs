@@ -1,0 +1,291 @@
+//! Tokens that are alike. A step's token differs from the one before in its ids, times and numbers, and in nothing else: not in
+//! its fields, their order, their lengths, nor in any text. So one is read with care and kept as a pattern; another that equals
+//! it bit by bit but for these places is told by one comparison, and read where the pattern says.
+
+use telemetry::names;
+
+use super::view::Item;
+use super::wire::{Fields, Raw, short_pair, varint};
+
+/// Longer spans are no patterns. Bytes.
+const BYTES_MAX: usize = 1_024;
+/// Patterns kept at once.
+const KEPT: usize = 8;
+/// Spans that one pattern must stand for, on average, for more to be worth their making.
+const WORTH: usize = 4;
+/// Bytes of a varint whose value cannot overflow.
+const VARINT_MAX: usize = 9;
+/// The tag of a whole number in an `AnyValue`.
+const INT: u8 = 0x18;
+
+/// A token that others are like, and where what differs lies in it.
+pub struct Pattern<'a> {
+    span: &'a [u8],
+    /// Bits in which those like it equal it.
+    fixed: Vec<u8>,
+    trace_id: usize,
+    span_id: usize,
+    parent_span_id: usize,
+    start: usize,
+    end: usize,
+    numbers: Vec<(&'a [u8], usize)>,
+}
+
+impl<'a> Pattern<'a> {
+    /// None of a span that others are hardly like. It is one that [`super::check`] found sound.
+    fn new(span: &'a [u8]) -> Option<Self> {
+        if span.len() > BYTES_MAX {
+            return None;
+        }
+        let mut fixed = vec![0xff; span.len()];
+        let mut places = [None; 5];
+        let mut numbers = Vec::new();
+        let mut fields = Fields::new(span);
+        while let Some((number, value)) = fields.read().ok()? {
+            let end = span.len() - fields.left();
+            let (which, length) = match (number, value) {
+                (1, Raw::Bytes(id)) if id.len() == 16 => (0, 16),
+                (2, Raw::Bytes(id)) if id.len() == 8 => (1, 8),
+                (4, Raw::Bytes(id)) if id.len() == 8 => (2, 8),
+                (7, Raw::Fixed64(_)) => (3, 8),
+                (8, Raw::Fixed64(_)) => (4, 8),
+                (1 | 2 | 4 | 7 | 8, _) => return None,
+                (9, Raw::Bytes(attribute)) => {
+                    if let Some((key, length)) = whole_number(attribute) {
+                        fixed.get_mut(end - length..end)?.fill(0x80);
+                        numbers.push((key, end - length));
+                    }
+                    continue;
+                }
+                _ => continue,
+            };
+            fixed.get_mut(end - length..end)?.fill(0);
+            let place: &mut Option<usize> = places.get_mut(which)?;
+            if place.replace(end - length).is_some() {
+                return None;
+            }
+        }
+        let [trace_id, span_id, parent_span_id, start, end] = places;
+        let (trace_id, span_id, parent_span_id) = (trace_id?, span_id?, parent_span_id?);
+        Some(Self { span, fixed, trace_id, span_id, parent_span_id, start: start?, end: end?, numbers })
+    }
+
+    /// Whether a span differs from it only where spans may differ.
+    #[inline]
+    fn fits(&self, span: &[u8]) -> bool {
+        if span.len() != self.span.len() {
+            return false;
+        }
+        let differs = |a: &[u8; 16], b: &[u8; 16], fixed: &[u8; 16]| {
+            (u128::from_ne_bytes(*a) ^ u128::from_ne_bytes(*b)) & u128::from_ne_bytes(*fixed)
+        };
+        let parts = span.as_chunks().0.iter().zip(self.span.as_chunks().0).zip(self.fixed.as_chunks().0);
+        let differing = parts.fold(0, |differing, ((a, b), fixed)| differing | differs(a, b, fixed));
+        // It has a trace id, so it is longer than the last part, which may overlap the one before.
+        match (span.last_chunk(), self.span.last_chunk(), self.fixed.last_chunk()) {
+            (Some(a), Some(b), Some(fixed)) => differing | differs(a, b, fixed) == 0,
+            _ => false,
+        }
+    }
+
+    /// What a span that fits holds of an item.
+    #[inline]
+    pub fn item<'s>(&self, span: &'s [u8]) -> Item<'s> {
+        Item {
+            name: names::SPAN_TOKEN,
+            trace_id: self.trace_id(span),
+            span_id: bytes(span, self.span_id, 8),
+            parent_span_id: self.parent_span_id(span),
+            time: fixed64(span, self.start),
+            end: self.end(span),
+        }
+    }
+
+    /// The trace id of a span that fits.
+    #[inline]
+    pub fn trace_id<'s>(&self, span: &'s [u8]) -> &'s [u8] {
+        bytes(span, self.trace_id, 16)
+    }
+
+    /// The parent span id of a span that fits.
+    #[inline]
+    pub fn parent_span_id<'s>(&self, span: &'s [u8]) -> &'s [u8] {
+        bytes(span, self.parent_span_id, 8)
+    }
+
+    /// When a span that fits ended, nanoseconds since the epoch.
+    #[inline]
+    pub fn end(&self, span: &[u8]) -> u64 {
+        fixed64(span, self.end)
+    }
+
+    /// The attributes whose whole numbers differ: their keys, and where in a span that fits their value lies; see [`number`].
+    pub fn numbers(&self) -> &[(&'a [u8], usize)] {
+        &self.numbers
+    }
+}
+
+/// The whole number at `at`.
+#[inline]
+pub fn number(span: &[u8], at: usize) -> i64 {
+    span.get(at..).and_then(|rest| varint(rest).ok()).map_or(0, |(number, _)| number as i64)
+}
+
+#[inline]
+fn bytes(span: &[u8], at: usize, length: usize) -> &[u8] {
+    span.get(at..at + length).unwrap_or_default()
+}
+
+#[inline]
+fn fixed64(span: &[u8], at: usize) -> u64 {
+    span.get(at..).and_then(|rest| rest.first_chunk()).copied().map_or(0, u64::from_le_bytes)
+}
+
+/// Key of an attribute that holds a whole number and nothing else, and the bytes of that number at its end.
+fn whole_number(attribute: &[u8]) -> Option<(&[u8], usize)> {
+    let (key, value) = short_pair(attribute)?;
+    let [INT, number @ ..] = value else { return None };
+    (number.len() <= VARINT_MAX && matches!(varint(number), Ok((_, [])))).then_some((key, number.len()))
+}
+
+/// The patterns of one body, each with what else its reader knows of it.
+pub struct Patterns<'a, T> {
+    known: Vec<(Pattern<'a>, T)>,
+    /// Spans that fitted one, and spans that became one.
+    found: usize,
+    made: usize,
+}
+
+impl<T> Default for Patterns<'_, T> {
+    fn default() -> Self {
+        Self { known: Vec::new(), found: 0, made: 0 }
+    }
+}
+
+impl<'a, T> Patterns<'a, T> {
+    /// The pattern that a span fits.
+    #[inline]
+    pub fn find(&mut self, span: &[u8]) -> Option<&(Pattern<'a>, T)> {
+        let place = self.known.iter().position(|(pattern, _)| pattern.fits(span))?;
+        // A call's tokens come one after the other.
+        self.known.swap(0, place);
+        self.found += 1;
+        self.known.first()
+    }
+
+    /// Makes a token that was found sound a pattern, with what `more` says of it, unless that has hardly been of use so far.
+    pub fn add(&mut self, span: &'a [u8], more: impl FnOnce(&Pattern<'a>) -> T) {
+        if self.made > KEPT + self.found / WORTH {
+            return;
+        }
+        self.made += 1;
+        let Some(pattern) = Pattern::new(span) else { return };
+        let more = more(&pattern);
+        if self.known.len() >= KEPT {
+            self.known.pop();
+        }
+        self.known.insert(0, (pattern, more));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value::Value};
+    use opentelemetry_proto::tonic::trace::v1::Span;
+    use prost::Message as _;
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+
+    use super::*;
+    use crate::signal::Signal;
+
+    fn token(random: &mut StdRng) -> Span {
+        let attribute = |key: &str, value| KeyValue {
+            key: key.into(),
+            value: Some(AnyValue { value: Some(value) }),
+            ..KeyValue::default()
+        };
+        let start = random.random();
+        Span {
+            trace_id: random.random::<[u8; 16]>().to_vec(),
+            span_id: random.random::<[u8; 8]>().to_vec(),
+            parent_span_id: random.random::<[u8; 8]>().to_vec(),
+            name: "token".into(),
+            kind: 1,
+            start_time_unix_nano: start,
+            end_time_unix_nano: start ^ 4_711,
+            attributes: vec![
+                attribute("tokenwatt.token.stall", Value::StringValue("decode".into())),
+                attribute("tokenwatt.token.index", Value::IntValue(random.random_range(0..128))),
+                attribute("tokenwatt.token.device_us", Value::IntValue(random.random_range(128..16_384))),
+                attribute("share", Value::DoubleValue(0.5)),
+            ],
+            ..Span::default()
+        }
+    }
+
+    /// Whatever fits a pattern is read as if it were read alone; one that differs elsewhere does not fit.
+    #[test]
+    fn what_fits_is_read_alike() {
+        let mut random = StdRng::seed_from_u64(5);
+        let first = token(&mut random).encode_to_vec();
+        let mut patterns = Patterns::default();
+        patterns.add(&first, |pattern| pattern.numbers().to_vec());
+        let mut broken = 0;
+        for round in 0..20_000 {
+            let span = token(&mut random);
+            let mut bytes = span.encode_to_vec();
+            if round % 2 == 1 {
+                let at = random.random_range(0..bytes.len());
+                bytes[at] ^= 1 << random.random_range(0..8);
+            }
+            let Some((pattern, numbers)) = patterns.find(&bytes) else {
+                assert_eq!(round % 2, 1, "{span:?}");
+                broken += 1;
+                continue;
+            };
+            assert_eq!(format!("{:?}", pattern.item(&bytes)), format!("{:?}", Item::read(Signal::Traces, &bytes).unwrap()));
+            let read = Span::decode(bytes.as_slice()).unwrap();
+            let ints = read.attributes.iter().filter_map(|attribute| match attribute.value.as_ref()?.value {
+                Some(Value::IntValue(int)) => Some((attribute.key.clone(), int)),
+                _ => None,
+            });
+            let found = numbers.iter().map(|(key, at)| (String::from_utf8(key.to_vec()).unwrap(), number(&bytes, *at)));
+            assert_eq!(found.collect::<Vec<_>>(), ints.collect::<Vec<_>>());
+            let alike = Span { attributes: Vec::new(), ..Span::decode(first.as_slice()).unwrap() };
+            assert_eq!((&read.name, read.kind), (&alike.name, alike.kind));
+            assert_eq!(read.attributes.last(), span.attributes.last());
+        }
+        assert!(broken > 2_000, "{broken}");
+    }
+
+    /// A field that comes twice holds by its last value, an id of another length is a fault: neither makes a pattern.
+    #[test]
+    fn what_is_odd_is_no_pattern() {
+        let sound = token(&mut StdRng::seed_from_u64(5));
+        assert!(Pattern::new(&sound.encode_to_vec()).is_some());
+        let twice = [sound.encode_to_vec(), Span { name: String::new(), ..sound.clone() }.encode_to_vec()].concat();
+        assert!(Pattern::new(&twice).is_none());
+        for odd in [
+            Span { trace_id: vec![1; 8], ..sound.clone() },
+            Span { parent_span_id: Vec::new(), ..sound.clone() },
+            Span { trace_state: "x".repeat(2_000), ..sound },
+        ] {
+            assert!(Pattern::new(&odd.encode_to_vec()).is_none(), "{odd:?}");
+        }
+    }
+
+    /// Where no two spans are alike, few patterns are made.
+    #[test]
+    fn patterns_are_made_as_far_as_they_are_of_use() {
+        let mut random = StdRng::seed_from_u64(5);
+        let spans: Vec<Vec<u8>> = (0..100)
+            .map(|length| Span { trace_state: "x".repeat(length), ..token(&mut random) }.encode_to_vec())
+            .collect();
+        let mut patterns = Patterns::default();
+        for span in &spans {
+            assert!(patterns.find(span).is_none());
+            patterns.add(span, |_| ());
+        }
+        assert_eq!((patterns.known.len(), patterns.made), (KEPT, KEPT + 1));
+    }
+}
