@@ -151,7 +151,9 @@ impl Journal {
                 "a journal segment is damaged: frames in it cannot be read; the file is kept"
             );
         } else if size > segment.bytes {
-            tracing::warn!(segment = %path.display(), kept = segment.bytes, "the torn tail of a journal segment was cut");
+            if size - segment.bytes >= disk::PADDING_MAX {
+                tracing::warn!(segment = %path.display(), kept = segment.bytes, "the torn tail of a journal segment was cut");
+            }
             self.cut_tail(&segment).map_err(|error| failed("cut", path, error))?;
         }
         if until.is_none() && !segment.digests.is_empty() {
@@ -306,7 +308,7 @@ impl Journal {
     fn begin(&mut self, now: Duration) -> io::Result<Open> {
         let path = self.directory.join(segment::name(self.next));
         // A name that exists belongs to a begin that failed half way; it holds no frame that was acknowledged.
-        let mut file = self.disk.create(&path)?;
+        let mut file = self.disk.create_log(&path)?;
         file.write(0, &mut [IoSlice::new(&MAGIC)])?;
         file.sync()?;
         self.disk.sync(&self.directory)?;

@@ -1,5 +1,7 @@
 //! The disk under a journal: a trait, so that a simulation can lose power at any write.
 
+mod direct;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IoSlice, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -46,6 +48,15 @@ pub trait Disk: Send + Sync + 'static {
     /// What the disk says.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
+    /// The same for a file that is written from front to back, and read by others only. It may end in fewer than
+    /// [`PADDING_MAX`] zeros that nobody wrote.
+    ///
+    /// # Errors
+    /// What the disk says.
+    fn create_log(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.create(path)
+    }
+
     /// Gives a file another name, replacing what has it.
     ///
     /// # Errors
@@ -70,6 +81,9 @@ pub trait Disk: Send + Sync + 'static {
     /// What the disk says.
     fn free(&self, directory: &Path) -> io::Result<u64>;
 }
+
+/// Zeros that may follow what was written to a log; a block of the disk has no more.
+pub const PADDING_MAX: u64 = direct::BLOCK as u64;
 
 /// A lock: held until dropped.
 pub type Lock = Box<dyn Send + Sync>;
@@ -164,6 +178,10 @@ impl Disk for SystemDisk {
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         Ok(Box::new(OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?))
+    }
+
+    fn create_log(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(direct::DirectFile::create(path)?))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
