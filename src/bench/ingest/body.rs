@@ -101,21 +101,32 @@ impl Body {
         self.spans.len() - self.calls
     }
 
+    /// Its bytes; ids and times are those of no call.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// A copy with the ids of the calls `first…` of run `run`, ending at `end_ns`.
     pub(in crate::bench) fn fresh(&self, run: u64, first: u64, end_ns: u64) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
-        for (number, places) in self.spans.iter().enumerate() {
-            let call = first + (number / CALL_SPANS) as u64;
-            let place = (number % CALL_SPANS) as u64;
-            self.put(&mut bytes, places.trace_id, &trace_id(run, call));
-            self.put(&mut bytes, places.span_id, &span_id(call, place));
-            if let Some(parent) = places.parent_id {
-                self.put(&mut bytes, parent, &span_id(call, 0));
-            }
-            self.put_time(&mut bytes, places.start, end_ns - places.start_ns);
-            self.put_time(&mut bytes, places.end, end_ns - places.end_ns);
-        }
+        self.renew(&mut bytes, run, first, end_ns);
         bytes
+    }
+
+    /// Puts such ids and times into a copy that may have been used before.
+    pub(super) fn renew(&self, bytes: &mut [u8], run: u64, first: u64, end_ns: u64) {
+        for (call, spans) in (first..).zip(self.spans.chunks(CALL_SPANS)) {
+            let (trace_id, request_id) = (trace_id(run, call), span_id(call, 0));
+            for (place, places) in (0..).zip(spans) {
+                self.put(bytes, places.trace_id, &trace_id);
+                self.put(bytes, places.span_id, &span_id(call, place));
+                if let Some(parent) = places.parent_id {
+                    self.put(bytes, parent, &request_id);
+                }
+                self.put_time(bytes, places.start, end_ns - places.start_ns);
+                self.put_time(bytes, places.end, end_ns - places.end_ns);
+            }
+        }
     }
 
     fn put(&self, bytes: &mut [u8], at: usize, id: &[u8]) {

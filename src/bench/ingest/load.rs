@@ -13,10 +13,13 @@ use service::shutdown::CancellationToken;
 use tokio::sync::Mutex;
 
 use super::body::Body;
-use super::wire::{Answer, Connection, Wire};
+use super::wire::{self, Answer, Connection, Wire};
 
 /// Different bodies that a connection goes through, so that gaps and batch sizes differ from request to request.
 const TEMPLATES: u64 = 8;
+
+/// Messages of a template that are kept to be written over.
+const USED_MAX: usize = 4;
 
 /// How long a refused request waits before it is sent again.
 const RESEND_AFTER: Duration = Duration::from_millis(200);
@@ -87,6 +90,13 @@ impl Sent {
     }
 }
 
+/// A body that is sent again and again, each time with other ids and times.
+struct Template {
+    body: Body,
+    /// Messages that were sent.
+    used: parking_lot::Mutex<Vec<Bytes>>,
+}
+
 /// What the senders share.
 struct Shared {
     load: Load,
@@ -106,7 +116,8 @@ impl Load {
         let mut connections = Vec::new();
         for number in (0..u64::from(self.connections)).map(|number| number * TEMPLATES) {
             let seeds = number..number + TEMPLATES;
-            let templates = seeds.map(|seed| Body::new(self.spans_per_request, seed, self.wire.encoding));
+            let bodies = seeds.map(|seed| Body::new(self.spans_per_request, seed, self.wire.encoding));
+            let templates = bodies.map(|body| Ok(Template { body: body?, used: parking_lot::Mutex::default() }));
             let templates = Arc::new(templates.collect::<Result<Vec<_>>>()?);
             connections.push((self.wire.connect(grpc, http).await?, templates));
         }
@@ -145,16 +156,22 @@ impl Shared {
     }
 }
 
-async fn send(mut connection: Connection, lane: usize, templates: Arc<Vec<Body>>, shared: Arc<Shared>) -> Result<()> {
+async fn send(
+    mut connection: Connection,
+    lane: usize,
+    templates: Arc<Vec<Template>>,
+    shared: Arc<Shared>,
+) -> Result<()> {
     let mut turn = lane;
     while shared.turn().await {
-        let Some(body) = templates.get(turn % templates.len()) else { return Ok(()) };
+        let Some(template) = templates.get(turn % templates.len()) else { return Ok(()) };
         turn += 1;
-        let calls = body.calls() as u64;
+        let calls = template.body.calls() as u64;
         let first_call = shared.next_call.fetch_add(calls, Ordering::Relaxed);
-        let sent = Bytes::from(body.fresh(shared.run, first_call, unix_now().as_nanos() as u64));
+        let message = template.message(shared.run, first_call);
         let begun = Instant::now();
-        let Some(answer) = shared.load.offer(&mut connection, sent).await? else { return Ok(()) };
+        let Some(answer) = shared.load.offer(&mut connection, message.clone()).await? else { return Ok(()) };
+        template.give_back(message);
         let now = Instant::now();
         let mut sent = shared.sent.lock().await;
         let Some((refused, rejected)) = answer else {
@@ -167,12 +184,32 @@ async fn send(mut connection: Connection, lane: usize, templates: Arc<Vec<Body>>
             at: now - shared.start,
             took: now - begun,
             spans: shared.load.spans_per_request as u64,
-            tokens: body.tokens() as u64,
+            tokens: template.body.tokens() as u64,
             first_call,
             calls,
         });
     }
     Ok(())
+}
+
+impl Template {
+    /// A body with ids and times of its own, in the memory of one before if there is one.
+    fn message(&self, run: u64, first_call: u64) -> Bytes {
+        let used = self.used.lock().pop().and_then(|used| used.try_into_mut().ok());
+        let mut message = used.unwrap_or_else(|| wire::framed(self.body.bytes()));
+        if let Some(bytes) = message.get_mut(wire::PREFIX..) {
+            self.body.renew(bytes, run, first_call, unix_now().as_nanos() as u64);
+        }
+        message.freeze()
+    }
+
+    /// Keeps a message's memory for the next.
+    fn give_back(&self, message: Bytes) {
+        let mut used = self.used.lock();
+        if used.len() < USED_MAX {
+            used.push(message);
+        }
+    }
 }
 
 impl Load {

@@ -1,17 +1,17 @@
 //! How a body goes to the collector: transport, encoding, compression.
 
 use std::io::Write;
+use std::pin::Pin;
 
 use clap::ValueEnum;
 use flate2::write::GzEncoder;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;
-use prost::bytes::{Buf, BufMut, Bytes};
+use prost::bytes::{BufMut, Bytes, BytesMut};
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use service::error::{Error, Result};
-use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, Encoder};
-use tonic::codegen::http::uri::PathAndQuery;
+use tonic::codegen::{Body as _, Service as _, http};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
@@ -37,7 +37,7 @@ pub(super) enum Compression {
     Zstd,
 }
 
-/// Effort of our own compression; gRPC's library has its own mind.
+/// Effort of compression.
 const GZIP_LEVEL: u32 = 1;
 const ZSTD_LEVEL: i32 = 1;
 
@@ -66,7 +66,7 @@ pub(super) enum Answer {
 /// A connection; a clone shares it over gRPC, and has one of its own over HTTP/1.1.
 #[derive(Clone)]
 pub(super) enum Connection {
-    Grpc(tonic::client::Grpc<Channel>),
+    Grpc { channel: Channel, compression: Compression },
     Http { client: reqwest::Client, url: String, wire: Wire },
 }
 
@@ -77,14 +77,7 @@ impl Wire {
             Transport::Grpc if self.encoding == Encoding::Json => {
                 Err(Error::invalid("OTLP/gRPC has no JSON").with_hint("add --transport http"))
             }
-            Transport::Grpc => {
-                let client = tonic::client::Grpc::new(channel(grpc).await?);
-                Ok(Connection::Grpc(match self.compression {
-                    Compression::None => client,
-                    Compression::Gzip => client.send_compressed(CompressionEncoding::Gzip),
-                    Compression::Zstd => client.send_compressed(CompressionEncoding::Zstd),
-                }))
-            }
+            Transport::Grpc => Ok(Connection::Grpc { channel: channel(grpc).await?, compression: self.compression }),
             Transport::Http => {
                 let client = reqwest::Client::builder().no_proxy().tcp_nodelay(true).build();
                 let client = client.map_err(|error| Error::internal("make an HTTP client").with_source(error))?;
@@ -102,25 +95,76 @@ async fn channel(endpoint: &str) -> Result<Channel> {
 }
 
 impl Connection {
-    /// Sends a body once.
-    pub(super) async fn send(&mut self, body: Bytes) -> Result<Answer> {
+    /// Sends a message as [`framed`] made it once.
+    pub(super) async fn send(&mut self, message: Bytes) -> Result<Answer> {
         match self {
-            Connection::Grpc(client) => over_grpc(client, body).await,
-            Connection::Http { client, url, wire } => over_http(client, url, *wire, body).await,
+            Connection::Grpc { channel, compression } => over_grpc(channel, *compression, message).await,
+            Connection::Http { client, url, wire } => over_http(client, url, *wire, message.slice(PREFIX..)).await,
         }
     }
 }
 
-async fn over_grpc(client: &mut tonic::client::Grpc<Channel>, body: Bytes) -> Result<Answer> {
-    let path = PathAndQuery::from_static("/opentelemetry.proto.collector.trace.v1.TraceService/Export");
-    client.ready().await.map_err(|error| Error::unavailable("the collector went away").with_source(error))?;
-    match client.unary(tonic::Request::new(body), path, RawCodec).await {
+/// Bytes before a message of gRPC: whether it is compressed, and its length.
+pub(super) const PREFIX: usize = 5;
+
+/// A message of gRPC that is not compressed.
+pub(super) fn framed(body: &[u8]) -> BytesMut {
+    frame(0, body)
+}
+
+fn frame(compressed: u8, body: &[u8]) -> BytesMut {
+    let mut message = BytesMut::with_capacity(PREFIX + body.len());
+    message.put_u8(compressed);
+    message.put_u32(body.len() as u32);
+    message.put_slice(body);
+    message
+}
+
+/// Sends without tonic's client, which copies the message twice on its way.
+async fn over_grpc(channel: &mut Channel, compression: Compression, message: Bytes) -> Result<Answer> {
+    let request = http::Request::post(EXPORT).header("te", "trailers").header(CONTENT_TYPE, "application/grpc");
+    let (request, message) = match compression {
+        Compression::None => (request, message),
+        Compression::Gzip => (request.header("grpc-encoding", "gzip"), frame(1, &gzip(&message[PREFIX..])?).freeze()),
+        Compression::Zstd => (request.header("grpc-encoding", "zstd"), frame(1, &zstd(&message[PREFIX..])?).freeze()),
+    };
+    let request = request.body(tonic::body::Body::new(axum::body::Body::from(message)));
+    let request = request.map_err(|error| Error::internal("make a request").with_source(error))?;
+    let ready = std::future::poll_fn(|context| channel.poll_ready(context)).await;
+    ready.map_err(|error| Error::unavailable("the collector went away").with_source(error))?;
+    let answer = match channel.call(request).await {
+        Ok(answer) => answered(answer).await,
+        Err(error) => Err(Status::from_error(Box::new(error))),
+    };
+    match answer {
         Ok(answer) => {
-            let rejected = answer.into_inner().partial_success.map_or(0, |partial| partial.rejected_spans);
-            Ok(Answer::Acknowledged { rejected })
+            Ok(Answer::Acknowledged { rejected: answer.partial_success.map_or(0, |partial| partial.rejected_spans) })
         }
         Err(status) if matches!(status.code(), Code::Unavailable | Code::ResourceExhausted) => Ok(Answer::Refused),
         Err(status) => Err(Error::internal("the collector refused a good request").with_source(status)),
+    }
+}
+
+const EXPORT: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+
+/// Reads a call's answer, and the status that stands before or behind it.
+async fn answered(
+    answer: http::Response<tonic::body::Body>,
+) -> std::result::Result<ExportTraceServiceResponse, Status> {
+    let (head, mut body) = answer.into_parts();
+    let mut status = Status::from_header_map(&head.headers);
+    let mut message = Vec::new();
+    while let Some(frame) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+        match frame?.into_data() {
+            Ok(data) => message.extend_from_slice(&data),
+            Err(trailers) => status = trailers.trailers_ref().and_then(Status::from_header_map),
+        }
+    }
+    match status {
+        Some(status) if status.code() != Code::Ok => Err(status),
+        Some(_) => ExportTraceServiceResponse::decode(message.get(PREFIX..).unwrap_or_default())
+            .map_err(|error| Status::internal(format!("unreadable answer: {error}"))),
+        None => Err(Status::unknown("an answer without a status")),
     }
 }
 
@@ -167,44 +211,4 @@ fn gzip(body: &[u8]) -> Result<Vec<u8>> {
 
 fn zstd(body: &[u8]) -> Result<Vec<u8>> {
     zstd::bulk::compress(body, ZSTD_LEVEL).map_err(|error| Error::internal("compress a body").with_source(error))
-}
-
-/// Sends bytes as they are; reads a trace answer.
-#[derive(Clone, Copy, Default)]
-struct RawCodec;
-
-impl Codec for RawCodec {
-    type Encode = Bytes;
-    type Decode = ExportTraceServiceResponse;
-    type Encoder = RawCodec;
-    type Decoder = RawCodec;
-
-    fn encoder(&mut self) -> RawCodec {
-        RawCodec
-    }
-
-    fn decoder(&mut self) -> RawCodec {
-        RawCodec
-    }
-}
-
-impl Encoder for RawCodec {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, item: Bytes, target: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        target.put(item);
-        Ok(())
-    }
-}
-
-impl Decoder for RawCodec {
-    type Item = ExportTraceServiceResponse;
-    type Error = Status;
-
-    fn decode(&mut self, source: &mut DecodeBuf<'_>) -> Result<Option<ExportTraceServiceResponse>, Status> {
-        let bytes = source.copy_to_bytes(source.remaining());
-        let answer = ExportTraceServiceResponse::decode(bytes);
-        answer.map(Some).map_err(|error| Status::internal(format!("unreadable answer: {error}")))
-    }
 }
