@@ -83,6 +83,7 @@ pub struct Line {
 pub struct Place {
     waiting: Arc<AtomicUsize>,
     bytes: usize,
+    bytes_max: usize,
 }
 
 impl Line {
@@ -101,8 +102,11 @@ impl Line {
         if self.is_full() {
             return None;
         }
-        self.waiting.fetch_add(bytes, Ordering::Relaxed);
-        Some(Place { waiting: Arc::clone(&self.waiting), bytes })
+        // No body alone fills the line: others can join while a large one has its turn.
+        let bytes_max = self.bytes_max / 2;
+        let mut place = Place { waiting: Arc::clone(&self.waiting), bytes: 0, bytes_max };
+        place.grow(bytes);
+        Some(place)
     }
 
     /// Waits for a turn, which ends when dropped; `None` never, since the line is not closed.
@@ -111,6 +115,15 @@ impl Line {
     /// A cancelled call takes no turn.
     pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.turns).acquire_owned().await.ok()
+    }
+}
+
+impl Place {
+    /// The body is of so many bytes now that it is inflated: that is what there is to do.
+    pub fn grow(&mut self, bytes: usize) {
+        let more = bytes.min(self.bytes_max).saturating_sub(self.bytes);
+        self.waiting.fetch_add(more, Ordering::Relaxed);
+        self.bytes += more;
     }
 }
 
@@ -130,11 +143,15 @@ mod tests {
     #[test]
     fn a_line_refuses_when_it_is_long() {
         let line = Line::new(1, 100);
-        let places = [line.join(90), line.join(500)];
-        assert!(places.iter().all(Option::is_some));
-        assert!(line.is_full() && line.join(1).is_none(), "590 bytes wait");
+        let places = [line.join(49), line.join(500), line.join(1)];
+        assert!(places.iter().all(Option::is_some), "a large body counts for half of it");
+        assert!(line.is_full() && line.join(1).is_none());
         drop(places);
-        assert!(line.join(1).is_some());
+        let mut place = line.join(1).unwrap();
+        let other = line.join(60);
+        assert!(other.is_some() && !line.is_full());
+        place.grow(50);
+        assert!(line.is_full(), "it was inflated");
     }
 
     /// One body at a time has its turn.

@@ -149,13 +149,14 @@ impl Intake {
         let signal = raw.signal;
         let plain = raw.compression == Compression::Identity && raw.encoding == Encoding::Protobuf;
         let heavy = raw.bytes.len() > INLINE_BYTES || !plain;
-        let _place = self.parts.line.join(raw.bytes.len()).ok_or_else(read::no_room)?;
+        let mut place = self.parts.line.join(raw.bytes.len()).ok_or_else(read::no_room)?;
         let turn = self.parts.line.turn().await;
         let open = move || {
             let _turn = turn;
             guarded(|| open(raw, limit, received_us))
         };
         let opened = if heavy { blocking("read the body", open).await?? } else { open()? };
+        place.grow(opened.body.len());
         let checked = opened.checked;
         let accepted = Accepted { rejected: checked.rejected + checked.foreign, message: message(&checked) };
         if checked.accepted == 0 {
