@@ -167,8 +167,10 @@ impl<'a, T> Patterns<'a, T> {
     #[inline]
     pub fn find(&mut self, span: &[u8]) -> Option<&(Pattern<'a>, T)> {
         let place = self.known.iter().position(|(pattern, _)| pattern.fits(span))?;
-        // A call's tokens come one after the other.
-        self.known.swap(0, place);
+        if place > 0 {
+            // A call's tokens come one after the other.
+            self.known.swap(0, place);
+        }
         self.found += 1;
         self.known.first()
     }
@@ -243,7 +245,10 @@ mod tests {
                 broken += 1;
                 continue;
             };
-            assert_eq!(format!("{:?}", pattern.item(&bytes)), format!("{:?}", Item::read(Signal::Traces, &bytes).unwrap()));
+            assert_eq!(
+                format!("{:?}", pattern.item(&bytes)),
+                format!("{:?}", Item::read(Signal::Traces, &bytes).unwrap())
+            );
             let read = Span::decode(bytes.as_slice()).unwrap();
             let ints = read.attributes.iter().filter_map(|attribute| match attribute.value.as_ref()?.value {
                 Some(Value::IntValue(int)) => Some((attribute.key.clone(), int)),

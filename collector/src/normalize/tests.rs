@@ -26,6 +26,7 @@ use crate::signal::Signal;
 
 mod devices;
 mod dialects;
+mod tokens;
 
 const NOW_US: i64 = 1_790_000_000_000_000;
 const START_NS: u64 = 1_789_999_990_000_000_000;
@@ -48,7 +49,7 @@ fn read(buffer: &mut Buffer) -> Vec<BTreeMap<String, String>> {
 fn columns(batch: &RecordBatch, row: usize) -> BTreeMap<String, String> {
     let mut read = BTreeMap::new();
     for (field, array) in batch.schema().fields().iter().zip(batch.columns()) {
-        if array.is_null(row) {
+        if array.logical_nulls().is_some_and(|nulls| nulls.is_null(row)) {
             continue;
         }
         if let Some(map) = array.as_map_opt() {

@@ -320,14 +320,7 @@ impl Normalizer {
     }
 
     /// Writes a token that is like no other; `ids` are those of its trace and its request span.
-    fn columns_of(
-        &self,
-        place: &Place<'_, '_>,
-        ids: (&[u8], &[u8]),
-        time_us: i64,
-        token: &Token<'_>,
-        rows: &mut Rows,
-    ) {
+    fn columns_of(&self, place: &Place<'_, '_>, ids: (&[u8], &[u8]), time_us: i64, token: &Token<'_>, rows: &mut Rows) {
         let columns = &self.columns.tokens;
         if rows.enter(place.source) {
             place.resource.hold(rows);

@@ -14,7 +14,12 @@ pub(in crate::decode) fn is_sound(message: &'static Message, bytes: &[u8]) -> bo
 }
 
 /// Soundness of a message and all below it; `odd` is raised where [`super::super::canonical`] has something to mend.
-pub(super) fn nested_soundness(message: &'static Message, bytes: &[u8], depth: u32, odd: &mut bool) -> Result<(), Malformed> {
+pub(super) fn nested_soundness(
+    message: &'static Message,
+    bytes: &[u8],
+    depth: u32,
+    odd: &mut bool,
+) -> Result<(), Malformed> {
     if depth > DEPTH_MAX {
         return Err(Malformed::Depth);
     }
@@ -35,7 +40,13 @@ pub(super) fn nested_soundness(message: &'static Message, bytes: &[u8], depth: u
 
 /// Soundness of one value of a field.
 #[inline]
-pub(super) fn value_soundness(kind: Kind, repeated: bool, value: Raw<'_>, depth: u32, odd: &mut bool) -> Result<(), Malformed> {
+pub(super) fn value_soundness(
+    kind: Kind,
+    repeated: bool,
+    value: Raw<'_>,
+    depth: u32,
+    odd: &mut bool,
+) -> Result<(), Malformed> {
     match (kind, value) {
         (Kind::Text, Raw::Bytes(text)) => std::str::from_utf8(text).map(|_| ()).map_err(|_| Malformed::Utf8),
         (Kind::Message(message), Raw::Bytes(bytes)) => nested_soundness(message, bytes, depth + 1, odd),
