@@ -3,7 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use lake::Lake;
 use serde::{Deserialize, Serialize};
+use service::Deps;
 use service::config::{Loaded, Places, Settings};
 use service::principal::{self, Principal, Role};
 use service::secret::Secret;
@@ -29,6 +31,8 @@ pub(crate) struct Config {
     /// Offer this process for maintenance of the lake: merging small files, retention, deleting what nobody needs. By default
     /// `up` and `demo` do, and the `collector` role does not. Of all that do, the holder of a lease works.
     pub(crate) maintain: Option<bool>,
+    /// Several lakes that queries read as one, in place of `data`; where this process writes, `data` is one of them. Empty: `data`.
+    pub(crate) lake: Vec<query::LakeAt>,
     /// How maintenance is done.
     pub(crate) maintenance: lake::maintain::Settings,
     /// Objectives: shares of calls that must be good, each with a window. Table `slos` dates them when they change.
@@ -78,6 +82,7 @@ impl Default for Config {
             log: "info".to_owned(),
             open: false,
             maintain: None,
+            lake: Vec::new(),
             maintenance: lake::maintain::Settings::default(),
             slo: Vec::new(),
             principal: Vec::new(),
@@ -111,6 +116,7 @@ impl Settings for Config {
         self.reachable("query.flight_addr", self.query.flight_addr.ip(), Some(Role::Reader), faults);
         self.reachable("query.postgres_addr", self.postgres_addr().ip(), Some(Role::Reader), faults);
         self.reachable("node.http_addr", self.node.http_addr.ip(), None, faults);
+        query::validate_lakes(&self.lake, faults);
         self.maintenance.validate(faults);
         query::validate_slos(&self.slo, faults);
         self.collector.validate(faults);
@@ -124,6 +130,25 @@ impl Config {
     /// The collector's settings with the directory of its journal.
     pub(crate) fn collector(&self) -> collector::Config {
         collector::Config { state: self.state.clone(), ..self.collector.clone() }
+    }
+
+    /// What queries read in a process that has the lake at `data` open.
+    pub(crate) fn lakes(&self, own: &Lake) -> query::Lakes {
+        match self.lake.as_slice() {
+            [] => query::Lakes::from(own.clone()),
+            several => query::Lakes::several(several, Some((&self.data, own))),
+        }
+    }
+
+    /// What queries read in a process that writes nothing.
+    ///
+    /// # Errors
+    /// As [`Lake::open_read_only`] of the only lake; several are opened as they are asked.
+    pub(crate) async fn lakes_to_read(&self, deps: &Deps) -> service::Result<query::Lakes> {
+        match self.lake.as_slice() {
+            [] => Ok(query::Lakes::from(Lake::open_read_only(&self.data, deps).await?)),
+            several => Ok(query::Lakes::several(several, None)),
+        }
     }
 
     /// Where PostgreSQL's protocol is spoken: where it was set, or on a free port where the dashboard has one.

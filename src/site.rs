@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use lake::Lake;
-use query::{Postgres, Query};
+use query::{Postgres, Query, Worker};
 use service::principal::Role;
 use service::shutdown::Stage;
 use service::{Deps, Error, Result};
@@ -23,6 +23,7 @@ pub(crate) struct Site {
     page: Page,
     flight: Page,
     postgres: Postgres,
+    worker: Option<Worker>,
 }
 
 /// One HTTP port with its routes.
@@ -44,16 +45,17 @@ impl Site {
             lake.maintain_in_background(config.maintenance.clone(), deps);
         }
         let collector = collector::build(config.collector(), lake.clone(), deps.clone()).await?;
-        let query = query::build(config.query(), lake, deps.clone()).await?;
+        let query = query::build(config.query(), config.lakes(&lake), deps.clone()).await?;
         if config.maintain.unwrap_or(true) {
-            query.roll_up()?;
+            query.roll_up(&lake)?;
         }
         let postgres = query.postgres(config.postgres_addr()).await?;
         let options = ui_options(&config.ui, deps, Some((collector.grpc_addr(), collector.http_addr())));
         let router = guarded(pages(&query, options).merge(query.router()), deps).merge(deps.health.router());
         let page = Page { name: "dashboard", listener, addr, router };
         let flight = flight(&query, config).await?;
-        Ok(Self { collector, page, flight, postgres })
+        let worker = query.worker().await?;
+        Ok(Self { collector, page, flight, postgres, worker })
     }
 
     /// Names and addresses, as they are printed.
@@ -63,6 +65,7 @@ impl Site {
         lines.push(("sql".to_owned(), format!("{page}/api/v1/sql")));
         lines.extend(self.flight.addresses(deps));
         lines.push(postgres_address(&self.postgres));
+        lines.extend(self.worker.iter().map(|worker| worker_address(worker, deps)));
         lines.push(("metrics".to_owned(), format!("{page}/metrics")));
         lines.extend(collector_addresses(&self.collector, deps));
         lines
@@ -79,6 +82,9 @@ impl Site {
         self.page.spawn(deps);
         self.flight.spawn(deps);
         self.postgres.spawn();
+        if let Some(worker) = self.worker {
+            worker.spawn();
+        }
     }
 }
 
@@ -123,6 +129,11 @@ pub(crate) async fn open(config: &Config, deps: &Deps) -> Result<Lake> {
 /// Name and address of PostgreSQL's protocol, as its clients are given it.
 pub(crate) fn postgres_address(postgres: &Postgres) -> (String, String) {
     ("postgresql".to_owned(), format!("postgresql://{}/tokenwatt", postgres.addr()))
+}
+
+/// Name and address of the port for parts of others' queries.
+pub(crate) fn worker_address(worker: &Worker, deps: &Deps) -> (String, String) {
+    ("worker".to_owned(), format!("{}://{}", deps.tls.scheme(), worker.addr()))
 }
 
 /// Names and addresses of a collector.

@@ -26,6 +26,11 @@ fn kustomize_renders_the_manifests() {
     for kind in ["StatefulSet", "Deployment", "DaemonSet", "Service", "ConfigMap"] {
         assert!(rendered.contains(&format!("kind: {kind}")), "no {kind} in\n{rendered}");
     }
+    let workers = repository("deploy/kubernetes-workers");
+    let rendered = assert_runs(Command::new("kubectl").arg("kustomize").arg(workers));
+    for part in ["kind: RoleBinding", "name: query-workers", "replicas: 3", "TOKENWATT__QUERY__WORKERS__TOKEN"] {
+        assert!(rendered.contains(part), "no {part} in\n{rendered}");
+    }
 }
 
 fn files(dir: &str, extension: &str) -> Vec<PathBuf> {
@@ -39,10 +44,12 @@ fn files(dir: &str, extension: &str) -> Vec<PathBuf> {
 /// Every sample is read by the binary itself: an unknown or missing key would be an error.
 #[test]
 fn every_sample_config_is_accepted_by_the_binary() {
-    for dir in ["deploy/config", "deploy/kubernetes/config"] {
+    for dir in ["deploy/config", "deploy/kubernetes/config", "deploy/kubernetes-workers"] {
         for path in files(dir, "toml") {
             let world = World::new();
             let mut command = tokenwatt(&["check", "--config"]);
+            // As the manifests take it from a secret.
+            command.env("TOKENWATT__QUERY__WORKERS__TOKEN", "a-secret-of-the-test");
             command.arg(&path).arg("--data").arg(world.lake()).arg("--state").arg(world.state());
             let output = finish(command.current_dir(world.path()));
             let text = String::from_utf8_lossy(&output.stdout);

@@ -21,3 +21,4 @@ mod deploy;
 mod documents;
 mod examples;
 mod questions;
+mod workers;

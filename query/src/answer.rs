@@ -12,6 +12,7 @@ pub(crate) fn json(collected: Collected) -> SqlAnswer {
         freshness: collected.freshness,
         version: collected.version,
         served_by: collected.served_by,
+        notice: collected.notice,
         truncated: collected.truncated,
         elapsed_ms: collected.elapsed.as_secs_f64() * 1e3,
     }

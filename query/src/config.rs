@@ -53,6 +53,16 @@ pub struct Config {
     pub connections_max: usize,
     /// Seconds between one computation of the fleet series on `/metrics` and the end of the minute it covers. Default 10.
     pub settle_seconds: u64,
+    /// Of several lakes: whether a query fails where one that it needs cannot be reached. Else it answers with what the others
+    /// hold, and says so. Default false.
+    pub lakes_required: bool,
+    /// Milliseconds that one of several lakes has for naming a table's version before it is taken to be down. Default 5,000.
+    pub lake_wait_ms: u64,
+    /// Whether rows of one call (its gateway's and its server's, say) may lie in several lakes. Then every count of calls reads raw
+    /// rows of all lakes, since windows are built in each by itself. Default false.
+    pub calls_span_lakes: bool,
+    /// Other machines that take parts of queries, and whether this one does.
+    pub workers: crate::distribute::Settings,
     /// What roll-ups take from other sections.
     #[serde(skip)]
     pub rollup: crate::rollup::Settings,
@@ -81,6 +91,10 @@ impl Default for Config {
             postgres_addr: None,
             connections_max: 100,
             settle_seconds: 10,
+            lakes_required: false,
+            lake_wait_ms: 5_000,
+            calls_span_lakes: false,
+            workers: crate::distribute::Settings::default(),
             rollup: crate::rollup::Settings::default(),
         }
     }
@@ -131,6 +145,8 @@ impl Config {
         );
         within("query.column_bytes_max", self.column_bytes_max, 1..=MEMORY_BYTES_MAX, faults);
         within("query.connections_max", self.connections_max, 1..=CONCURRENCY_MAX, faults);
+        self.workers.validate(faults);
+        within("query.lake_wait_ms", self.lake_wait_ms, 1..=TIMEOUT_MS_MAX, faults);
         within("query.waiting", self.waiting, 0..=CONCURRENCY_MAX, faults);
     }
 

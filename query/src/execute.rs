@@ -24,7 +24,6 @@ use arrow::{
     datatypes::{DataType, SchemaRef},
 };
 use datafusion::common::{Result, exec_datafusion_err};
-use lake::Lake;
 use service::{Deps, channel};
 use telemetry::contract::{AnswerColumn, ApiError, SqlRequest};
 use tokio::{
@@ -35,15 +34,17 @@ use tokio::{
 use crate::{
     audit::{Audit, Record},
     config::Config,
+    distribute::Cluster,
     error,
+    federate::{Lakes, Reading},
     reader::Reader,
     session::Shared,
 };
-use memory::QueryMemory;
 use running::{Registry, Running, Started, Stop};
 use stream::Question;
 use workers::{Work, Workers};
 
+pub(crate) use memory::QueryMemory;
 pub(crate) use opened::{Batches, Collected, Opened};
 
 /// Threads for queries, however many places there are.
@@ -54,10 +55,12 @@ const BATCHES_AHEAD: usize = 2;
 /// Everything a query needs.
 pub(crate) struct Engine {
     pub(crate) config: Config,
-    pub(crate) lake: Lake,
+    pub(crate) reading: Reading,
     pub(crate) deps: Deps,
+    /// Workers elsewhere.
+    pub(crate) cluster: Arc<Cluster>,
     shared: Shared,
-    workers: Workers,
+    threads: Workers,
     places: Arc<Semaphore>,
     waiting: Semaphore,
     running: Arc<Registry>,
@@ -82,18 +85,20 @@ struct Admitted {
 impl Engine {
     /// # Errors
     /// A runtime that cannot be set up within the configured limits.
-    pub(crate) fn new(config: Config, lake: Lake, deps: Deps) -> Result<Engine> {
-        let shared = Shared::new(&config, &lake, &deps)?;
+    pub(crate) fn new(config: Config, lakes: Lakes, deps: Deps) -> Result<Engine> {
+        let reading = lakes.reading(&config, &deps);
+        let shared = Shared::new(&config, &reading, &deps)?;
         let audit = Audit::new(&deps);
         let places = Arc::new(Semaphore::new(config.concurrency));
         let running = Arc::<Registry>::default();
         observe(&running, &deps);
         // Those of one query for each place, should it not come to a point where it can stop, and those of one that can.
         let threads = config.partitions.saturating_mul(config.concurrency.saturating_add(1)).min(THREADS_MAX);
-        let workers =
+        let cluster = Cluster::new(config.workers.clone());
+        let threads =
             Workers::start(threads).map_err(|error| exec_datafusion_err!("no threads for queries: {error}"))?;
         let waiting = Semaphore::new(config.waiting);
-        Ok(Engine { config, lake, deps, shared, workers, places, waiting, running, audit })
+        Ok(Engine { config, reading, deps, cluster, shared, threads, places, waiting, running, audit })
     }
 
     /// Answers one statement.
@@ -143,6 +148,22 @@ impl Engine {
         self.described(request, reader).await.map_err(|error| self.audit.begin(&request.sql, reader).failed(error))
     }
 
+    /// What all queries share.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// Runs the future on the threads for queries, until it ends or nobody waits for it.
+    ///
+    /// # Errors
+    /// What the future gives; `internal` if it panics.
+    pub(crate) async fn on_query_threads<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T, ApiError>> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        self.threads.work(future).outcome().await
+    }
+
     /// The queries that run, and the way to stop one.
     pub(crate) fn running(&self) -> &Arc<Registry> {
         &self.running
@@ -160,7 +181,7 @@ impl Engine {
         let (tell, ready) = oneshot::channel();
         let (sender, batches) = channel::bounded("query.batches", BATCHES_AHEAD);
         let question = self.question(request, reader, &admitted);
-        let mut work = self.workers.work(question.answer(tell, sender));
+        let mut work = self.threads.work(question.answer(tell, sender));
         let watched = Watched(Arc::downgrade(&admitted.running));
         match timeout_at(admitted.deadline, ready).await {
             Ok(Ok(ready)) => Ok(Opening { admitted, ready, batches, work, watched }),
@@ -173,7 +194,7 @@ impl Engine {
     async fn described(self: &Arc<Self>, request: &SqlRequest, reader: &Arc<Reader>) -> Result<Described, ApiError> {
         let admitted = self.admitted(request, reader).await?;
         let question = self.question(request.clone(), reader, &admitted);
-        let mut work = self.workers.work(question.describe());
+        let mut work = self.threads.work(question.describe());
         let _watched = Watched(Arc::downgrade(&admitted.running));
         let described = timeout_at(admitted.deadline, work.outcome()).await;
         described.unwrap_or_else(|_| Err(error::timeout(admitted.timeout)))
@@ -234,6 +255,7 @@ impl Opening {
             version: ready.version,
             freshness: ready.freshness,
             served_by: ready.served_by,
+            notice: ready.notice,
             batches,
         }
     }

@@ -106,8 +106,8 @@ impl Fleet {
     async fn lag_s(&self) -> Option<f64> {
         let mut newest = None;
         for table in LIVE {
-            if let Ok(snapshot) = self.engine.lake.snapshot(table, None).await {
-                newest = newest.max(snapshot.newest_time_us);
+            if let Ok(snapshots) = self.engine.reading.newest(table).await {
+                newest = snapshots.iter().map(|(_, snapshot)| snapshot.newest_time_us).fold(newest, Option::max);
             }
         }
         newest.map(|us| (self.engine.deps.clock.now_us().saturating_sub(us)) as f64 / 1e6)

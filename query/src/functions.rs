@@ -14,7 +14,7 @@ mod operators;
 
 use std::sync::Arc;
 
-use arrow::datatypes::FieldRef;
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::{
     functions::datetime,
     logical_expr::{AggregateUDF, Operator, ScalarUDF, WindowUDF},
@@ -52,6 +52,14 @@ pub(crate) fn window() -> Vec<Arc<WindowUDF>> {
     vec![Arc::new(WindowUDF::from(MoneySplit::default()))]
 }
 
+/// What plans are made of beside the functions that every session knows: a worker finds these by their names.
+pub(crate) fn of_plans() -> Vec<Arc<ScalarUDF>> {
+    let searches = [Operator::RegexMatch, Operator::RegexIMatch, Operator::RegexNotMatch, Operator::RegexNotIMatch];
+    let casts = [false, true].map(|is_try| cast(Arc::new(Field::new("cast", DataType::Null, true)), is_try));
+    let fixed = [text_concat(), held()].into_iter().chain(casts);
+    fixed.chain(searches.map(text_search)).collect()
+}
+
 /// `||` between texts.
 pub(crate) fn text_concat() -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(OperatorFunction::new("text_concat", Operator::StringConcat)))
@@ -59,7 +67,13 @@ pub(crate) fn text_concat() -> Arc<ScalarUDF> {
 
 /// One of the regular expression matches `~`, `~*`, `!~`, `!~*`.
 pub(crate) fn text_search(operator: Operator) -> Arc<ScalarUDF> {
-    Arc::new(ScalarUDF::from(OperatorFunction::new("text_search", operator)))
+    let name = match operator {
+        Operator::RegexIMatch => "text_search_any_case",
+        Operator::RegexNotMatch => "text_search_not",
+        Operator::RegexNotIMatch => "text_search_not_any_case",
+        _ => "text_search",
+    };
+    Arc::new(ScalarUDF::from(OperatorFunction::new(name, operator)))
 }
 
 /// What it is given; bounded, it checks and charges that.

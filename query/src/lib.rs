@@ -14,10 +14,12 @@ mod answer;
 mod audit;
 mod cache;
 mod config;
+mod distribute;
 pub mod docs;
 mod encode;
 mod error;
 mod execute;
+mod federate;
 mod fleet;
 mod front;
 mod functions;
@@ -37,6 +39,8 @@ use service::{Deps, Error, Result};
 use telemetry::contract::{Answering, QueryApi, SqlRequest};
 
 pub use config::Config;
+pub use distribute::{Settings as WorkerSettings, Worker};
+pub use federate::{LakeAt, Lakes, validate_lakes};
 pub use front::postgres::Postgres;
 pub use rollup::{Settings as RollupSettings, Slo, validate_slos};
 
@@ -52,13 +56,14 @@ pub struct Query {
     fleet: Fleet,
 }
 
-/// Builds the query service over a lake and starts computing the fleet series.
+/// Builds the query service over a lake, or several, and starts computing the fleet series.
 ///
 /// # Errors
 /// `Invalid` if a limit of the configuration cannot be set up.
-pub async fn build(config: Config, lake: Lake, deps: Deps) -> Result<Query> {
+pub async fn build(config: Config, lakes: impl Into<Lakes>, deps: Deps) -> Result<Query> {
     let refused = |error| Error::invalid("the query runtime cannot be set up").with_source(error);
-    let engine = Arc::new(Engine::new(config, lake, deps).map_err(refused)?);
+    let engine = Arc::new(Engine::new(config, lakes.into(), deps).map_err(refused)?);
+    engine.cluster.watch(&engine.deps);
     let fleet = Fleet::start(Arc::clone(&engine));
     Ok(Query { engine, fleet })
 }
@@ -82,12 +87,23 @@ impl Query {
         Postgres::bind(Arc::clone(&self.engine), addr).await
     }
 
-    /// Offers this process for building roll-ups: of all that do, the holder of a lease works.
+    /// Binds the port on which parts of others' queries come in, where the settings ask for it; nothing is served yet.
+    ///
+    /// # Errors
+    /// `Conflict` when the port is in use, `Denied` when it needs rights, `Invalid` when the machine has no such address.
+    pub async fn worker(&self) -> Result<Option<Worker>> {
+        match self.engine.config.workers.serve {
+            true => Worker::bind(Arc::clone(&self.engine)).await.map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Offers this process for building a lake's roll-ups: of all that do, the holder of a lease works.
     ///
     /// # Errors
     /// `Invalid` if a limit of the configuration cannot be set up.
-    pub fn roll_up(&self) -> Result<()> {
-        let Engine { config, lake, deps, .. } = self.engine.as_ref();
+    pub fn roll_up(&self, lake: &Lake) -> Result<()> {
+        let Engine { config, deps, .. } = self.engine.as_ref();
         let keeper = lake.keep_lease("rollups", None, true, deps);
         Rollups::new(config, lake.clone(), deps)?.spawn(keeper);
         Ok(())

@@ -16,6 +16,7 @@ mod parse;
 mod parameters;
 mod range;
 mod restrict;
+mod several;
 mod view;
 mod watch;
 mod weigh;
@@ -28,29 +29,33 @@ use std::{
 };
 
 pub(crate) use bound::{BoundFunctions, BoundedPlanner};
+pub(crate) use parse::split_version;
+pub(crate) use restrict::Barrier;
 pub(crate) use watch::Watched;
 
 use arrow::array::timezone::Tz;
 use datafusion::{
-    catalog::CatalogProviderList,
+    catalog::{CatalogProviderList, TableProvider},
     common::{Result, plan_err},
     execution::context::SQLOptions,
     execution::{FunctionRegistry, SessionState},
     logical_expr::{ExplainFormat, LogicalPlan},
     prelude::DataFrame,
 };
-use lake::{Lake, Snapshot};
+use lake::Snapshot;
 use parking_lot::Mutex;
 use service::{Error, error::Kind};
 use telemetry::contract::{AnswerColumn, SqlRequest};
 
 use crate::{
     audit::{Audit, Entry},
+    distribute::Spread,
     error,
     execute::{
         Described, Engine,
         running::{Registry, Running},
     },
+    federate::{Pins, Reading},
     functions::cancel,
     reader::Reader,
     rollup::{self, Objective, Rollup},
@@ -63,7 +68,9 @@ use crate::{
 /// One query's view of the lake: its tables, pinned as they are first named.
 pub(crate) struct Scope {
     shared: Shared,
-    lake: Lake,
+    reading: Reading,
+    /// What is seen of each lake, where there are several.
+    lakes: Option<Arc<Pins>>,
     running: Arc<Registry>,
     audit: Arc<Audit>,
     reader: Arc<Reader>,
@@ -89,7 +96,11 @@ impl Scope {
     pub(crate) fn new(shared: Shared, engine: &Engine, reader: &Arc<Reader>) -> Arc<Scope> {
         Arc::new(Scope {
             shared,
-            lake: engine.lake.clone(),
+            reading: engine.reading.clone(),
+            lakes: match &engine.reading {
+                Reading::One(_) => None,
+                Reading::Several(federation) => Some(Pins::new(federation)),
+            },
             running: Arc::clone(engine.running()),
             audit: Arc::clone(engine.audit()),
             reader: Arc::clone(reader),
@@ -104,8 +115,11 @@ impl Scope {
     ///
     /// # Errors
     /// A plan error that says what is wrong with the statement, or what reading the lake gave.
-    pub(crate) async fn plan(self: &Arc<Self>, request: &SqlRequest) -> Result<Planned> {
-        let (state, plan) = self.statement(request).await?;
+    pub(crate) async fn plan(self: &Arc<Self>, request: &SqlRequest, spread: Option<&Spread>) -> Result<Planned> {
+        let (mut state, plan) = self.statement(request).await?;
+        if spread.is_some() {
+            Spread::prepare(&mut state);
+        }
         let plan = parameters::bind(plan, &request.params)?;
         let columns = meaning::columns(&plan);
         let plan = state.optimize(&plan)?;
@@ -135,8 +149,11 @@ impl Scope {
         Ok((state, plan))
     }
 
-    /// The snapshots read so far, by the name they were asked under.
+    /// The snapshots read so far, by the name they were asked under, which is that of the lake and the table where there are several.
     pub(crate) fn snapshots(&self) -> BTreeMap<String, Arc<Snapshot>> {
+        if let Some(lakes) = &self.lakes {
+            return lakes.snapshots();
+        }
         self.pins.lock().iter().map(|(name, table)| (name.clone(), Arc::clone(table.snapshot()))).collect()
     }
 
@@ -144,6 +161,21 @@ impl Scope {
     pub(crate) fn served_by(&self) -> String {
         let served = self.served.lock();
         if served.is_empty() { rollup::RAW_ROWS.to_owned() } else { Vec::from_iter(served.clone()).join("; ") }
+    }
+
+    /// What of the lakes is not in the answer; `None` where it is whole.
+    pub(crate) fn notice(&self) -> Option<String> {
+        self.lakes.as_ref()?.notice()
+    }
+
+    /// Whether it reads several lakes.
+    pub(crate) fn is_of_several(&self) -> bool {
+        self.lakes.is_some()
+    }
+
+    /// Whether a lake was lost since it was pinned, so that the query may be asked again without it.
+    pub(crate) fn has_lost_a_lake(&self) -> bool {
+        self.lakes.as_ref().is_some_and(|lakes| lakes.has_lost_one())
     }
 
     /// What `now()` is, microseconds since 1970-01-01 UTC.
@@ -171,9 +203,10 @@ impl Scope {
         self.audit.list(&self.reader)
     }
 
-    /// The newest version of a table, without pinning it: for tables about tables.
-    pub(crate) async fn newest(&self, table: &str) -> Result<Arc<Snapshot>> {
-        self.lake.snapshot(table, None).await.map_err(error::from_lake)
+    /// The newest version of a table in each lake, by the lake's name where there are several, without pinning it: for tables about
+    /// tables.
+    pub(crate) async fn newest(&self, table: &str) -> Result<Vec<(Option<String>, Arc<Snapshot>)>> {
+        self.reading.newest(table).await.map_err(error::from_lake)
     }
 
     /// The session of the reader's statement, which sees what the reader may.
@@ -198,16 +231,25 @@ impl Scope {
         self.shared.session(catalog::Catalogs::all(self), self.now_us)
     }
 
-    /// The table of that name, the same version each time; `None` if there is no such table.
+    /// The table of that name, of the lake or of all; `None` if there is no such table.
+    async fn provider(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        match &self.lakes {
+            Some(lakes) => self.table_of_several(lakes, name),
+            None => Ok(self.table(name).await?.map(|table| table as Arc<dyn TableProvider>)),
+        }
+    }
+
+    /// The table of that name in the only lake, the same version each time; `None` if there is no such table, or several lakes.
     async fn table(&self, name: &str) -> Result<Option<Arc<LakeTable>>> {
         if let Some(pinned) = self.pins.lock().get(name) {
             return Ok(Some(Arc::clone(pinned)));
         }
-        let (table, version) = parse::split_version(name);
+        let (table, version) = split_version(name);
+        let Reading::One(lake) = &self.reading else { return Ok(None) };
         if telemetry::table::by_name(table).is_none() {
             return Ok(None);
         }
-        let snapshot = self.lake.snapshot(table, version).await.map_err(error::from_lake)?;
+        let snapshot = lake.snapshot(table, version).await.map_err(error::from_lake)?;
         let opened = Arc::new(LakeTable::new(snapshot, self.shared.stores().clone()));
         let mut pins = self.pins.lock();
         Ok(Some(Arc::clone(pins.entry(name.to_owned()).or_insert(opened))))
@@ -220,12 +262,17 @@ impl Scope {
         if let Some(planned) = self.views.lock().get(view.name) {
             return Ok(Arc::clone(planned));
         }
+        if let Some(lakes) = &self.lakes {
+            let planned = self.view_of_several(view, lakes).await?;
+            return Ok(self.kept(view.name.to_owned(), planned));
+        }
         let sql = match rollup::of(view) {
             Some(rollup) => Cow::Owned(self.windows(rollup).await?),
             None if rollup::judges(view) => Cow::Owned(rollup::judging(view, &self.objectives().await?)),
             None => Cow::Borrowed(view.sql),
         };
-        self.planned(view, view.name.to_owned(), &sql).await
+        let plan = self.analyzed(&sql).await?;
+        Ok(self.kept(view.name.to_owned(), view::ViewTable::new(view, plan)))
     }
 
     /// The view of a roll-up from raw rows alone.
@@ -234,15 +281,25 @@ impl Scope {
         if let Some(planned) = self.views.lock().get(&name) {
             return Ok(Arc::clone(planned));
         }
-        self.planned(view, name, view.sql).await
+        let planned = view::ViewTable::new(view, self.analyzed(view.sql).await?);
+        Ok(self.kept(
+            name,
+            match &self.lakes {
+                Some(lakes) => planned.shared(self.plain_share(lakes)),
+                None => planned,
+            },
+        ))
     }
 
-    async fn planned(self: &Arc<Self>, view: &'static View, name: String, sql: &str) -> Result<Arc<view::ViewTable>> {
+    /// The statement of a view of ours.
+    async fn analyzed(self: &Arc<Self>, sql: &str) -> Result<LogicalPlan> {
         let state = self.session();
         let plan = state.statement_to_plan(parse::statement(sql)?).await?;
-        let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
-        let planned = Arc::new(view::ViewTable::new(view, plan));
-        Ok(Arc::clone(self.views.lock().entry(name).or_insert(planned)))
+        state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})
+    }
+
+    fn kept(&self, name: String, planned: view::ViewTable) -> Arc<view::ViewTable> {
+        Arc::clone(self.views.lock().entry(name).or_insert(Arc::new(planned)))
     }
 
     /// The query that takes windows from a roll-up where they are right, and raw rows elsewhere. Windows are pinned first, so no
@@ -252,7 +309,8 @@ impl Scope {
         for name in rollup.tables() {
             pinned.extend(self.table(name).await?.map(|table| Arc::clone(table.snapshot())));
         }
-        let memory = (self.shared.windows(), &self.lake);
+        let Reading::One(lake) = &self.reading else { return Ok(rollup::shape(rollup)) };
+        let memory = (self.shared.windows(), lake);
         let answer = rollup::answer(rollup, &pinned, memory, self.now_us).await.map_err(error::from_lake)?;
         self.served.lock().insert(answer.served_by);
         Ok(answer.sql)

@@ -61,6 +61,13 @@ impl Reader {
         Reader { name: name.to_owned(), front, tenants: Seen::All, regions: Seen::All, infrastructure: true }
     }
 
+    /// One with a name and bounds, that sees nothing of infrastructure unless it sees all regions and tenants.
+    #[cfg(test)]
+    pub(crate) fn bound(name: &str, tenants: Seen, regions: Seen) -> Reader {
+        let infrastructure = tenants == Seen::All;
+        Reader { tenants, regions, infrastructure, ..Reader::unbound(name, "http") }
+    }
+
     /// The same reader on another front: `http`, `postgresql`, `flight`.
     pub(crate) fn through(self, front: &'static str) -> Reader {
         Reader { front, ..self }

@@ -34,7 +34,7 @@ use telemetry::table::{DEVICES, DEVICES_1M, HOSTS_1M, REQUESTS, REQUESTS_1M, TOK
 use crate::views::View;
 pub(crate) use objective::{Objective, judges, judging};
 pub use objective::{Slo, validate as validate_slos};
-pub(crate) use read::{Memory, RAW_ROWS, answer};
+pub(crate) use read::{Memory, OfLake, RAW_ROWS, answer, answer_of_several, shape};
 pub(crate) use run::Rollups;
 pub use run::Settings;
 pub(crate) use slos::{COLUMNS as OBJECTIVES_SQL, objectives};
@@ -121,6 +121,11 @@ impl Rollup {
     /// The tables that an answer pins, in that order: windows, then what they are computed from.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.table.name).chain(self.sources.iter().map(|source| source.table.name))
+    }
+
+    /// Whether it says how many calls there were, which the other rows of a call have a part in.
+    pub(crate) fn counts_calls(&self) -> bool {
+        self.sources.iter().any(|source| source.table.name == REQUESTS.name)
     }
 
     /// Start of the window that holds an instant.

@@ -18,10 +18,12 @@ use datafusion::{
     datasource::source::DataSourceExec,
     datasource::{
         listing::PartitionedFile,
-        physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource, parquet::CachedParquetFileReaderFactory},
+        physical_plan::{
+            FileGroup, FileScanConfig, FileScanConfigBuilder, ParquetSource, parquet::CachedParquetFileReaderFactory,
+        },
         table_schema::TableSchema,
     },
-    execution::object_store::ObjectStoreUrl,
+    execution::{object_store::ObjectStoreUrl, runtime_env::RuntimeEnv},
     logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown, TableType, utils::conjunction},
     physical_plan::{ExecutionPlan, empty::EmptyExec},
 };
@@ -164,6 +166,21 @@ impl fmt::Debug for LakeTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LakeTable({} version {})", self.snapshot.table.name, self.snapshot.version)
     }
+}
+
+/// A scan from elsewhere, reading through what this process keeps of files; `None` for any other operator.
+pub(crate) fn reopened(plan: &Arc<dyn ExecutionPlan>, env: &RuntimeEnv) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(config) = plan.downcast_ref::<DataSourceExec>().and_then(|scan| scan.data_source().downcast_ref()) else {
+        return Ok(None);
+    };
+    let config: &FileScanConfig = config;
+    let Some(source) = config.file_source().downcast_ref::<ParquetSource>() else { return Ok(None) };
+    let footers = env.cache_manager.get_file_metadata_cache();
+    let reader = CachedParquetFileReaderFactory::new(env.object_store(&config.object_store_url)?, footers);
+    let source =
+        source.clone().with_parquet_file_reader_factory(Arc::new(reader)).with_metadata_size_hint(FOOTER_BYTES);
+    let config = FileScanConfigBuilder::from(config.clone()).with_source(Arc::new(source)).build();
+    Ok(Some(DataSourceExec::from_data_source(config)))
 }
 
 /// The table's columns as a scan gives them: text as views, which compare and group without copying.

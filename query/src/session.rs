@@ -12,6 +12,7 @@ use std::{
 use datafusion::{
     catalog::CatalogProviderList,
     common::Result,
+    config::ExecutionOptions,
     execution::{
         SessionState, SessionStateBuilder,
         memory_pool::{GreedyMemoryPool, MemoryPool, TrackConsumersPool},
@@ -22,13 +23,13 @@ use datafusion::{
     prelude::SessionConfig,
 };
 use datafusion_pg_catalog::pg_catalog::oid_type_planner::PgOidTypePlanner;
-use lake::Lake;
 use object_store::ObjectStore;
 use service::Deps;
 
 use crate::{
     cache::Cached,
     config::Config,
+    federate::Reading,
     functions,
     plan::{BoundFunctions, BoundedPlanner, Watched},
     rollup::Memory,
@@ -80,18 +81,21 @@ impl Stores {
 }
 
 /// The lake's store, with a cache in front of it if it is behind a network.
-fn register(runtime: &RuntimeEnv, config: &Config, lake: &Lake, deps: &Deps) -> Result<Stores> {
+fn register(runtime: &RuntimeEnv, config: &Config, reading: &Reading, deps: &Deps) -> Result<Stores> {
     let (near, far) = (ObjectStoreUrl::parse(STORE)?, ObjectStoreUrl::parse(FAR_STORE)?);
-    runtime.register_object_store(far.as_ref(), lake.store());
+    let files = reading.store();
+    runtime.register_object_store(far.as_ref(), Arc::clone(&files));
     let asked = Asked::new(Arc::clone(&deps.clock));
-    let is_remote = lake.url().scheme() != "file";
-    if is_remote && config.cache_bytes > 0 {
-        let store: Arc<dyn ObjectStore> = Arc::new(Cached::new(lake.store(), config.room(), deps));
+    if reading.is_remote() && config.cache_bytes > 0 {
+        let store: Arc<dyn ObjectStore> = Arc::new(Cached::new(files, config.room(), deps));
         runtime.register_object_store(near.as_ref(), Arc::clone(&store));
-        let footers = runtime.cache_manager.get_file_metadata_cache();
-        Prefetch::new(lake.clone(), store, footers, Arc::clone(&asked)).in_background(deps);
+        // Of several, those that nobody asks are to have no requests.
+        if let Reading::One(lake) = reading {
+            let footers = runtime.cache_manager.get_file_metadata_cache();
+            Prefetch::new(lake.clone(), store, footers, Arc::clone(&asked)).in_background(deps);
+        }
     } else {
-        runtime.register_object_store(near.as_ref(), lake.store());
+        runtime.register_object_store(near.as_ref(), files);
     }
     let room = config.cache_bytes.max(config.cache_disk_bytes);
     // Half of it: the files of two such scans fit.
@@ -99,10 +103,10 @@ fn register(runtime: &RuntimeEnv, config: &Config, lake: &Lake, deps: &Deps) -> 
 }
 
 impl Shared {
-    /// A runtime within the configured limits that reads from the lake.
-    pub(crate) fn new(config: &Config, lake: &Lake, deps: &Deps) -> Result<Shared> {
+    /// A runtime within the configured limits that reads from the lake, or from several.
+    pub(crate) fn new(config: &Config, reading: &Reading, deps: &Deps) -> Result<Shared> {
         let runtime = runtime(config)?;
-        let stores = register(&runtime, config, lake, deps)?;
+        let stores = register(&runtime, config, reading, deps)?;
         let template = SessionStateBuilder::new()
             .with_config(settings(config))
             .with_runtime_env(Arc::clone(&runtime))
@@ -131,6 +135,31 @@ impl Shared {
     /// What is remembered of the logs that roll-ups are computed from.
     pub(crate) fn windows(&self) -> &Memory {
         &self.windows
+    }
+
+    /// What queries run within.
+    pub(crate) fn runtime(&self) -> Arc<RuntimeEnv> {
+        Arc::clone(&self.runtime)
+    }
+
+    /// How plans are executed.
+    pub(crate) fn execution_settings(&self) -> ExecutionOptions {
+        self.template.config_options().execution.clone()
+    }
+
+    /// Has a session know the functions that all of ours know.
+    pub(crate) fn teach(&self, state: &mut SessionState) -> Result<()> {
+        use datafusion::execution::FunctionRegistry;
+        for function in self.template.scalar_functions().values() {
+            state.register_udf(Arc::clone(function))?;
+        }
+        for function in self.template.aggregate_functions().values() {
+            state.register_udaf(Arc::clone(function))?;
+        }
+        for function in self.template.window_functions().values() {
+            state.register_udwf(Arc::clone(function))?;
+        }
+        Ok(())
     }
 
     /// Where sessions find the lake's files.

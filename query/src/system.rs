@@ -51,21 +51,25 @@ pub(crate) async fn table(name: &str, scope: &Arc<Scope>) -> Result<Option<Arc<d
     if name == "rollups" {
         let mut windows = Vec::with_capacity(ROLLUPS.len());
         for rollup in ROLLUPS {
-            windows.push(scope.newest(rollup.table.name).await?);
+            let each = scope.newest(rollup.table.name).await?;
+            windows.extend(each.into_iter().map(|(lake, snapshot)| (rollup, lake, snapshot)));
         }
         return in_memory(status::batch(&windows, scope.now_us())?).map(Some);
     }
-    let make: fn(&[Arc<Snapshot>], i64) -> Result<RecordBatch, ArrowError> = match name {
+    let make: fn(&[OfLake], i64) -> Result<RecordBatch, ArrowError> = match name {
         "freshness" => freshness,
         "files" => files,
         _ => return Ok(None),
     };
     let mut snapshots = Vec::with_capacity(TABLES.len());
     for table in TABLES {
-        snapshots.push(scope.newest(table.name).await?);
+        snapshots.extend(scope.newest(table.name).await?);
     }
     in_memory(make(&snapshots, scope.now_us())?).map(Some)
 }
+
+/// A snapshot and its lake, which has a name where there are several.
+type OfLake = (Option<String>, Arc<Snapshot>);
 
 fn in_memory(batch: RecordBatch) -> Result<Arc<dyn TableProvider>> {
     Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
@@ -120,11 +124,12 @@ fn audit(ended: &[Arc<Entry>]) -> Result<RecordBatch, ArrowError> {
     ])
 }
 
-fn freshness(snapshots: &[Arc<Snapshot>], now_us: i64) -> Result<RecordBatch, ArrowError> {
+fn freshness(snapshots: &[OfLake], now_us: i64) -> Result<RecordBatch, ArrowError> {
     let lag = |at: Option<i64>| at.map(|us| now_us.saturating_sub(us) as f64 / 1e6);
     let count = |number: Option<u64>| number.and_then(|number| i64::try_from(number).ok());
-    let written = |snapshot: &&Arc<Snapshot>| snapshot.version >= 0;
-    let of = || snapshots.iter().filter(written);
+    let written = |(_, snapshot): &&OfLake| snapshot.version >= 0;
+    let written = || snapshots.iter().filter(written);
+    let of = || written().map(|(_, snapshot)| snapshot);
     nullable(vec![
         ("table", Arc::new(of().map(|snapshot| Some(snapshot.table.name)).collect::<StringArray>())),
         ("version", Arc::new(of().map(|snapshot| Some(snapshot.version)).collect::<Int64Array>())),
@@ -135,11 +140,13 @@ fn freshness(snapshots: &[Arc<Snapshot>], now_us: i64) -> Result<RecordBatch, Ar
         ("files", Arc::new(of().map(|snapshot| i64::try_from(snapshot.files.len()).ok()).collect::<Int64Array>())),
         ("rows", Arc::new(of().map(|snapshot| count(snapshot.rows())).collect::<Int64Array>())),
         ("bytes", Arc::new(of().map(|snapshot| count(Some(snapshot.bytes()))).collect::<Int64Array>())),
+        ("lake", Arc::new(written().map(|(lake, _)| lake.as_deref()).collect::<StringArray>())),
     ])
 }
 
-fn files(snapshots: &[Arc<Snapshot>], _now_us: i64) -> Result<RecordBatch, ArrowError> {
-    let of = || snapshots.iter().flat_map(|snapshot| snapshot.files.iter().map(|file| (snapshot.table.name, file)));
+fn files(snapshots: &[OfLake], _now_us: i64) -> Result<RecordBatch, ArrowError> {
+    let each = || snapshots.iter().flat_map(|of| of.1.files.iter().map(move |file| (of, file)));
+    let of = || each().map(|((_, snapshot), file)| (snapshot.table.name, file));
     let count = |number: Option<u64>| number.and_then(|number| i64::try_from(number).ok());
     nullable(vec![
         ("table", Arc::new(of().map(|(table, _)| Some(table)).collect::<StringArray>())),
@@ -150,6 +157,7 @@ fn files(snapshots: &[Arc<Snapshot>], _now_us: i64) -> Result<RecordBatch, Arrow
         ("written_at", instants(of().map(|(_, file)| file.modified_ms.checked_mul(1_000)))),
         ("oldest_time", instants(of().map(|(_, file)| oldest(file)))),
         ("newest_time", instants(of().map(|(_, file)| file.newest_time_us()))),
+        ("lake", Arc::new(each().map(|((lake, _), _)| lake.as_deref()).collect::<StringArray>())),
     ])
 }
 

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use clap::Args;
-use lake::Lake;
 
 use crate::cli::{Common, HttpPort, OtlpPorts, SqlPorts};
 use crate::failure::Failure;
@@ -79,30 +78,37 @@ pub(crate) async fn query(common: &Common, flags: &QueryFlags) -> Result<(), Fai
     let config = settings::load(common, given)?.config;
     let mut process = Process::start(&config)?;
     let deps = process.deps().clone();
-    let (page, flight, postgres) = process
+    let (page, flight, postgres, worker) = process
         .build(async {
-            let maintains = config.maintain.unwrap_or(false);
-            let lake = match maintains {
-                true => site::open(&config, &deps).await?,
-                false => Lake::open_read_only(&config.data, &deps).await?,
+            let own = match config.maintain.unwrap_or(false) {
+                true => Some(site::open(&config, &deps).await?),
+                false => None,
             };
-            let query = query::build(config.query(), lake.clone(), deps.clone()).await?;
+            let lakes = match &own {
+                Some(lake) => config.lakes(lake),
+                None => config.lakes_to_read(&deps).await?,
+            };
+            let query = query::build(config.query(), lakes, deps.clone()).await?;
             // Only a query service builds roll-ups, so one that maintains does the rest too.
-            if maintains {
+            if let Some(lake) = own {
                 lake.maintain_in_background(config.maintenance.clone(), &deps);
-                query.roll_up()?;
+                query.roll_up(&lake)?;
             }
             let router = site::guarded(query.router(), &deps).merge(deps.health.router());
             let page = Page::bind("query", config.ui.http_addr, router).await?;
             let flight = site::flight(&query, &config).await?;
-            Ok((page, flight, query.postgres(config.postgres_addr()).await?))
+            Ok((page, flight, query.postgres(config.postgres_addr()).await?, query.worker().await?))
         })
         .await?;
     let mut addresses = [page.addresses(&deps), flight.addresses(&deps)].concat();
     addresses.push(site::postgres_address(&postgres));
+    addresses.extend(worker.iter().map(|worker| site::worker_address(worker, &deps)));
     page.spawn(&deps);
     flight.spawn(&deps);
     postgres.spawn();
+    if let Some(worker) = worker {
+        worker.spawn();
+    }
     serve(process, &addresses).await
 }
 

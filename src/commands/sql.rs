@@ -7,7 +7,6 @@ use std::io::{IsTerminal, Read};
 use axum::body::Body;
 use axum::http::{Request, header};
 use clap::{Args, ValueEnum};
-use lake::Lake;
 use service::{Deps, Error};
 use telemetry::contract::{ApiError, SqlAnswer, SqlRequest};
 use tower::ServiceExt;
@@ -91,8 +90,8 @@ pub(crate) async fn run(common: &Common, flags: &Flags) -> Result<(), Failure> {
 /// Answers through the same front a client would reach over HTTP, without a port.
 async fn embedded(config: &settings::Config, request: &SqlRequest, accept: &str) -> Result<axum::body::Bytes, Failure> {
     let deps = Deps::system();
-    let lake = Lake::open_read_only(&config.data, &deps).await?;
-    let query = query::build(config.query(), lake, deps).await?;
+    let lakes = config.lakes_to_read(&deps).await?;
+    let query = query::build(config.query(), lakes, deps).await?;
     let body = serde_json::to_vec(request).map_err(|error| Error::internal("encode the request").with_source(error))?;
     let request = Request::post("/api/v1/sql")
         .header(header::CONTENT_TYPE, "application/json")

@@ -57,6 +57,9 @@ pub struct SqlAnswer {
     /// What served it: raw rows or a roll-up, and where.
     #[serde(default)]
     pub served_by: String,
+    /// What is not in the answer although it was asked for, and why: a lake that could not be reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notice: Option<String>,
     /// Whether rows were cut at the limit.
     #[serde(default)]
     pub truncated: bool,

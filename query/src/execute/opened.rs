@@ -21,6 +21,8 @@ pub(crate) struct Opened {
     pub(crate) freshness: Option<Freshness>,
     /// Which rows answer.
     pub(crate) served_by: String,
+    /// What is not in it, though it was asked for.
+    pub(crate) notice: Option<String>,
     pub(crate) batches: Batches,
 }
 
@@ -49,6 +51,7 @@ pub(crate) struct Collected {
     pub(crate) version: BTreeMap<String, i64>,
     pub(crate) freshness: Option<Freshness>,
     pub(crate) served_by: String,
+    pub(crate) notice: Option<String>,
     pub(crate) truncated: bool,
     pub(crate) elapsed: Duration,
 }
@@ -70,6 +73,7 @@ impl Opened {
             version: self.version,
             freshness: self.freshness,
             served_by: self.served_by,
+            notice: self.notice,
             truncated: self.batches.truncated(),
             elapsed: self.batches.elapsed(),
         })

@@ -9,7 +9,9 @@ use arrow::{
 use datafusion::{
     common::{DataFusionError, Result, resources_datafusion_err, utils::memory::RecordBatchMemoryCounter},
     execution::memory_pool::MemoryPool,
-    physical_plan::{SendableRecordBatchStream, execute_stream},
+    physical_plan::{
+        EmptyRecordBatchStream, SendableRecordBatchStream, execute_stream, stream::RecordBatchStreamAdapter,
+    },
 };
 use futures::StreamExt;
 use lake::Snapshot;
@@ -30,7 +32,13 @@ use super::{
     running::{Phase, Running, Stop},
     stoppable::{self, stoppable},
 };
-use crate::{error, functions::bounded, plan::Scope, reader::Reader};
+use crate::{
+    distribute::{Spread, unless_stopped},
+    error,
+    functions::bounded,
+    plan::{Scope, split_version},
+    reader::Reader,
+};
 
 /// A statement with all that answering it takes.
 pub(super) struct Question {
@@ -50,6 +58,46 @@ pub(super) struct Ready {
     pub(super) freshness: Option<Freshness>,
     /// Which rows answer.
     pub(super) served_by: String,
+    /// What is not in it, though it was asked for.
+    pub(super) notice: Option<String>,
+}
+
+/// An answer that is planned.
+struct Begun {
+    scope: Arc<Scope>,
+    columns: Vec<AnswerColumn>,
+    stream: SendableRecordBatchStream,
+    /// Whether parts of it run on workers.
+    is_spread: bool,
+}
+
+impl Begun {
+    fn may_be_tried_again(&self) -> bool {
+        self.is_spread || self.scope.has_lost_a_lake()
+    }
+
+    /// Sees whether there is a first batch; it stays the stream's first.
+    async fn first(&mut self) -> Result<()> {
+        let schema = self.stream.schema();
+        let first = self.stream.next().await.transpose()?;
+        let empty = Box::pin(EmptyRecordBatchStream::new(Arc::clone(&schema)));
+        let others = std::mem::replace(&mut self.stream, empty);
+        let whole = futures::stream::iter(first.map(Ok)).chain(others);
+        self.stream = Box::pin(RecordBatchStreamAdapter::new(schema, whole));
+        Ok(())
+    }
+
+    fn ready(&mut self) -> Ready {
+        let snapshots = self.scope.snapshots();
+        Ready {
+            schema: self.stream.schema(),
+            columns: std::mem::take(&mut self.columns),
+            version: versions(&snapshots),
+            freshness: freshness(&snapshots, self.scope.now_us()),
+            served_by: self.scope.served_by(),
+            notice: self.scope.notice(),
+        }
+    }
 }
 
 impl Question {
@@ -86,27 +134,54 @@ impl Question {
         Ok(Scope::new(self.engine.shared.within(memory)?, &self.engine, &self.reader))
     }
 
+    /// The answer's rows and what is known of them. What fails before the first row because a lake has gone, or on workers, is
+    /// tried once more: without that lake, and by this process alone.
     async fn begun(&self, tell: oneshot::Sender<Ready>) -> Result<SendableRecordBatchStream> {
+        let mut begun = self.attempt(Spread::over(&self.engine.cluster)).await?;
+        if begun.is_spread || begun.scope.is_of_several() {
+            let mut first = begun.first().await;
+            if let Err(failed) = &first
+                && begun.may_be_tried_again()
+            {
+                tracing::warn!(error = %failed, workers = begun.is_spread, "a query is tried once more");
+                if begun.is_spread {
+                    self.engine.cluster.count(true);
+                }
+                begun = self.attempt(None).await?;
+                first = begun.first().await;
+            }
+            first?;
+        }
+        // Whoever waits may be gone; the first batch finds out.
+        let _ = tell.send(begun.ready());
+        Ok(begun.stream)
+    }
+
+    async fn attempt(&self, spread: Option<Spread>) -> Result<Begun> {
         let scope = self.scope()?;
         let planning = async {
-            let planned = scope.plan(&self.request).await?;
+            let planned = scope.plan(&self.request, spread.as_ref()).await?;
             let physical = planned.state.query_planner().create_physical_plan(&planned.plan, &planned.state).await?;
             reach::check(&physical, &self.engine.config)?;
-            Ok::<_, DataFusionError>((planned, stoppable(physical, &self.running)?))
+            let cut = match &spread {
+                Some(spread) => spread.cut(&physical, &planned.plan, &planned.state).await.unwrap_or_else(|error| {
+                    tracing::warn!(%error, "a plan cannot be spread over workers; this process answers alone");
+                    None
+                }),
+                None => None,
+            };
+            Ok::<_, DataFusionError>((planned, physical, cut))
         };
-        let (planned, physical) = self.running.within(Phase::Planning, planning).await?;
+        let (planned, physical, cut) = self.running.within(Phase::Planning, planning).await?;
         self.running.planned();
-        let stream = meant(execute_stream(physical, planned.state.task_ctx())?, &planned.columns);
-        let snapshots = scope.snapshots();
-        // Whoever waits may be gone; the first batch finds out.
-        let _ = tell.send(Ready {
-            schema: stream.schema(),
-            columns: planned.columns,
-            version: versions(&snapshots),
-            freshness: freshness(&snapshots, scope.now_us()),
-            served_by: scope.served_by(),
-        });
-        Ok(stream)
+        let (is_spread, stream) = match cut {
+            Some((cut, state)) => {
+                self.engine.cluster.count(false);
+                (true, unless_stopped(execute_stream(cut, state.task_ctx())?, &self.running))
+            }
+            None => (false, execute_stream(stoppable(physical, &self.running)?, planned.state.task_ctx())?),
+        };
+        Ok(Begun { scope, stream: meant(stream, &planned.columns), columns: planned.columns, is_spread })
     }
 
     /// The stream's first rows, as many as the answer may have, and whether there were more. An answer is outside the pool that
@@ -152,11 +227,12 @@ pub(super) fn written(column: &ArrayRef) -> usize {
 
 /// Versions by table; one pinned beside the newest keeps the name it was asked under, `tokens@7`.
 fn versions(snapshots: &BTreeMap<String, Arc<Snapshot>>) -> BTreeMap<String, i64> {
-    let name = |asked: &String, snapshot: &Snapshot| {
-        let is_only = snapshots.values().filter(|other| other.table.name == snapshot.table.name).count() == 1;
-        if is_only { snapshot.table.name.to_owned() } else { asked.clone() }
+    let name = |asked: &String| {
+        let (table, _) = split_version(asked);
+        let is_only = snapshots.keys().filter(|other| split_version(other).0 == table).count() == 1;
+        if is_only { table.to_owned() } else { asked.clone() }
     };
-    snapshots.iter().map(|(asked, snapshot)| (name(asked, snapshot), snapshot.version)).collect()
+    snapshots.iter().map(|(asked, snapshot)| (name(asked), snapshot.version)).collect()
 }
 
 /// How old the newest row of the stalest table is, among tables that events arrive in.

@@ -44,7 +44,7 @@ use telemetry::contract::SqlRequest;
 use tonic::{Extensions, Request, Response, Status, Streaming, metadata::MetadataMap, service::Routes};
 
 use crate::{execute::Engine, reader::Reader};
-use call::{deadline_ms, shorter, status};
+use call::{deadline_ms, noted, shorter, status};
 use handle::{Asked, Handle};
 use stream::plain;
 
@@ -91,12 +91,22 @@ impl Flight {
         located(&plain(&described.schema), descriptor, &ticket)
     }
 
-    async fn answer(&self, reader: &Arc<Reader>, metadata: &MetadataMap, handle: Handle) -> Result<Answers, Status> {
+    async fn answer(
+        &self,
+        reader: &Arc<Reader>,
+        metadata: &MetadataMap,
+        handle: Handle,
+    ) -> Result<Response<Answers>, Status> {
         let mut request = handle.request;
         request.timeout_ms = shorter(request.timeout_ms, deadline_ms(metadata));
         let opened = self.engine.open(request, reader).await.map_err(|error| status(&error))?;
         let running = self.asked.runs(handle.id, opened.id);
-        Ok(stream::encoded(opened, running))
+        let notice = opened.notice.as_deref().and_then(noted);
+        let mut response = Response::new(stream::encoded(opened, running));
+        if let Some(notice) = notice {
+            response.metadata_mut().insert("x-tokenwatt-notice", notice);
+        }
+        Ok(response)
     }
 
     /// Ends the query that was asked with that ticket, if it runs and is the reader's to end.
@@ -159,7 +169,7 @@ impl FlightSqlService for Flight {
     ) -> Result<Response<Answers>, Status> {
         let reader = self.reader(&request)?;
         let handle = Handle::decode(&ticket.statement_handle)?;
-        Ok(Response::new(self.answer(&reader, request.metadata(), handle).await?))
+        self.answer(&reader, request.metadata(), handle).await
     }
 
     async fn do_get_prepared_statement(
@@ -169,7 +179,7 @@ impl FlightSqlService for Flight {
     ) -> Result<Response<Answers>, Status> {
         let reader = self.reader(&request)?;
         let handle = Handle::decode(&query.prepared_statement_handle)?;
-        Ok(Response::new(self.answer(&reader, request.metadata(), handle).await?))
+        self.answer(&reader, request.metadata(), handle).await
     }
 
     async fn do_action_create_prepared_statement(

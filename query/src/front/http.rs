@@ -84,7 +84,8 @@ async fn answered(
     let rows_max = engine.config.rows(request.max_rows);
     let opened = engine.open(request, reader).await?;
     let (version, served_by) = (opened.version.clone(), opened.served_by.clone());
-    let mut notes = Notes { id: opened.id, version, served_by, rows_max, truncated: None };
+    let notice = opened.notice.clone();
+    let mut notes = Notes { id: opened.id, version, served_by, notice, rows_max, truncated: None };
     let body = match format {
         Format::Json => axum::Json(answer::json(opened.collect().await?)).into_response(),
         Format::Parquet => {
@@ -108,6 +109,7 @@ struct Notes {
     id: u64,
     version: BTreeMap<String, i64>,
     served_by: String,
+    notice: Option<String>,
     rows_max: usize,
     /// Not known of a long answer when it begins: one of as many rows as it may have was cut there.
     truncated: Option<bool>,
@@ -129,6 +131,9 @@ impl Notes {
         }
         note("x-tokenwatt-version", serde_json::to_string(&self.version).unwrap_or_default());
         note("x-tokenwatt-served-by", self.served_by);
+        if let Some(notice) = self.notice {
+            note("x-tokenwatt-notice", notice);
+        }
         response
     }
 }

@@ -55,7 +55,11 @@ const GROWTHS: [(Growth, &str); 13] = [
     (Growth::Joined, "array_to_string"),
     (Growth::JoinedBy, "concat_ws"),
     (Growth::Zipped, "arrays_zip"),
-    (Growth::Searched, "regexp_count regexp_instr regexp_like regexp_match text_search"),
+    (
+        Growth::Searched,
+        "regexp_count regexp_instr regexp_like regexp_match text_search text_search_any_case text_search_not \
+         text_search_not_any_case",
+    ),
     (Growth::Compared, "levenshtein"),
     (
         Growth::Sum,

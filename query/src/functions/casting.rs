@@ -47,6 +47,7 @@ impl ScalarUDFImpl for Casting {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [value] = args.args.as_slice() else { return exec_err!("{} takes one argument", self.name()) };
         let options = CastOptions { safe: self.is_try, format_options: DEFAULT_FORMAT_OPTIONS };
-        value.cast_to(self.field.data_type(), Some(&options))
+        // Of a plan from elsewhere only the call knows the type.
+        value.cast_to(args.return_field.data_type(), Some(&options))
     }
 }

@@ -43,6 +43,8 @@ struct Catalog(Names);
 struct Public(Names);
 struct System(Names);
 struct Raw(Names);
+/// One of several lakes by itself.
+struct OneLake(Names, usize);
 
 /// What names stand for.
 #[derive(Clone)]
@@ -100,7 +102,8 @@ impl CatalogProvider for Catalog {
             // Not among the names: who lists what there is does not look for it.
             PG_CATALOG => Some(Arc::new(PgCatalog(Arc::clone(&self.0.scope)))),
             RAW => Some(Arc::new(Raw(self.0.clone()))),
-            _ => None,
+            // Nor are those of single lakes.
+            name => self.0.scope.lake(name).map(|lake| Arc::new(OneLake(self.0.clone(), lake)) as _),
         }
     }
 }
@@ -120,8 +123,7 @@ impl SchemaProvider for Public {
         {
             return plan_err!("{table} is a view and has no version; pin the tables it reads instead");
         }
-        let table = self.0.scope.table(name).await?;
-        self.0.seen(name, table.map(|table| table as Arc<dyn TableProvider>))
+        self.0.seen(name, self.0.scope.provider(name).await?)
     }
 
     async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
@@ -173,6 +175,21 @@ impl SchemaProvider for Raw {
     }
 }
 
+#[async_trait]
+impl SchemaProvider for OneLake {
+    fn table_names(&self) -> Vec<String> {
+        TABLES.iter().map(|table| table.name.to_owned()).collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        self.0.seen(name, self.0.scope.table_of(self.1, name).await?)
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        TABLES.iter().any(|table| table.name == name)
+    }
+}
+
 macro_rules! debug_as_name {
     ($($kind:ident),*) => {
         $(impl fmt::Debug for $kind {
@@ -183,4 +200,4 @@ macro_rules! debug_as_name {
     };
 }
 
-debug_as_name!(Catalogs, Catalog, Public, System, Raw);
+debug_as_name!(Catalogs, Catalog, Public, System, Raw, OneLake);

@@ -10,8 +10,11 @@ use datafusion::{
 };
 use telemetry::contract::AnswerColumn;
 
-use super::{described, restrict, view::ViewTable};
-use crate::{encode, scan::LakeTable, session::SCHEMA};
+use super::{
+    described, restrict,
+    view::{self, ViewTable},
+};
+use crate::{encode, session::SCHEMA};
 
 /// Aggregates and window functions that give one of their argument's values.
 const CHOOSING: [&str; 8] = ["min", "max", "first_value", "last_value", "nth_value", "lag", "lead", "any_value"];
@@ -122,8 +125,8 @@ fn resolve(name: &Column, input: &LogicalPlan) -> Option<Meaning> {
 fn declared(scan: &TableScan, index: usize) -> Option<Meaning> {
     let name = scan.projected_schema.fields().get(index)?.name();
     let provider = restrict::beneath(source_as_provider(&scan.source).ok()?);
-    let column = match provider.downcast_ref::<LakeTable>() {
-        Some(table) => described::column(SCHEMA, table.snapshot().table.name, name)?,
+    let column = match view::table_of(provider.as_ref()) {
+        Some(table) => described::column(SCHEMA, table.name, name)?,
         None => provider.downcast_ref::<ViewTable>()?.view().column(name)?,
     };
     Some(Meaning { unit: Some(column.unit).filter(|unit| !unit.is_empty()), comment: Some(column.doc) })

@@ -129,7 +129,7 @@ impl TableProvider for Restricted {
         let predicate = state.create_physical_expr(predicate, &DFSchema::try_from(whole.schema())?)?;
         let own =
             FilterExecBuilder::new(predicate, whole).apply_projection(Some((0..asked.len()).collect()))?.build()?;
-        Ok(Arc::new(Barrier { own: Arc::new(own) }))
+        Ok(Arc::new(Barrier::above(Arc::new(own))))
     }
 }
 
@@ -165,8 +165,15 @@ fn cannot_fail(filter: &Expr, schema: &Schema) -> bool {
 /// Passes rows up and nothing down: neither filters, which would be looked at with the reader's own, nor a limit; and says nothing
 /// of how many there are.
 #[derive(Debug)]
-struct Barrier {
+pub(crate) struct Barrier {
     own: Arc<dyn ExecutionPlan>,
+}
+
+impl Barrier {
+    /// The barrier above the reader's own rows.
+    pub(crate) fn above(own: Arc<dyn ExecutionPlan>) -> Barrier {
+        Barrier { own }
+    }
 }
 
 impl DisplayAs for Barrier {

@@ -10,17 +10,21 @@ use datafusion::{
         Column, Result, TableReference,
         tree_node::{Transformed, TransformedResult, TreeNode},
     },
-    datasource::source_as_provider,
+    datasource::{provider_as_source, source_as_provider},
     execution::{SessionState, SessionStateBuilder},
     logical_expr::{
         Expr, LogicalPlan, LogicalPlanBuilder, TableProviderFilterPushDown, TableScan, TableType, utils::conjunction,
     },
     physical_plan::ExecutionPlan,
 };
-use telemetry::table::Role;
+use telemetry::table::{Role, Table};
 
-use super::range::TimeRange;
-use crate::{scan::LakeTable, views::View};
+use super::{range::TimeRange, several::Share};
+use crate::{
+    federate::{Federated, Within},
+    scan::LakeTable,
+    views::View,
+};
 
 /// End of the interval that a row of `nodes` is; `time` is its start.
 const LAST_SEEN: &str = "last_seen";
@@ -30,6 +34,8 @@ pub(crate) struct ViewTable {
     view: &'static View,
     plan: LogicalPlan,
     schema: SchemaRef,
+    /// Where there are several lakes.
+    share: Option<Share>,
 }
 
 impl ViewTable {
@@ -39,7 +45,17 @@ impl ViewTable {
         let fields =
             plan.schema().fields().iter().map(|field| Field::new(field.name(), field.data_type().clone(), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        ViewTable { view, plan, schema }
+        ViewTable { view, plan, schema, share: None }
+    }
+
+    /// The view over several lakes.
+    pub(super) fn shared(self, share: Share) -> ViewTable {
+        ViewTable { share: Some(share), ..self }
+    }
+
+    fn within(&self, lakes: &Within) -> ViewTable {
+        let share = self.share.as_ref().map(|share| share.within(lakes));
+        ViewTable { view: self.view, plan: self.plan.clone(), schema: Arc::clone(&self.schema), share }
     }
 
     /// What the view is.
@@ -47,11 +63,19 @@ impl ViewTable {
         self.view
     }
 
-    fn narrowed(&self, projection: Option<&Vec<usize>>, filters: &[Expr]) -> Result<LogicalPlan> {
+    /// Its query, over those lakes that may have a part in what is asked.
+    async fn query(&self, filters: &[Expr], state: &dyn Session) -> Result<LogicalPlan> {
+        match &self.share {
+            None => Ok(self.plan.clone()),
+            Some(share) => share.plan(self.view, &self.plan, &share.holding(filters, &self.schema, state)?).await,
+        }
+    }
+
+    fn narrowed(&self, plan: LogicalPlan, projection: Option<&Vec<usize>>, filters: &[Expr]) -> Result<LogicalPlan> {
         let handed_down = self.handed_down(filters);
         let asked = TimeRange::of(filters);
         let ranges = Ranges { tables: asked.widened(self.view.tables), views: asked.widened(self.view.views) };
-        let plan = narrow_tables(self.plan.clone(), ranges, &handed_down)?;
+        let plan = narrow_tables(plan, ranges, &handed_down)?;
         let mut builder = LogicalPlanBuilder::from(plan).alias(self.view.name)?;
         if let Some(predicate) = conjunction(filters.iter().cloned()) {
             builder = builder.filter(requalified(predicate, self.view.name)?)?;
@@ -98,7 +122,7 @@ impl TableProvider for ViewTable {
         filters: &[Expr],
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = self.narrowed(projection, filters)?;
+        let plan = self.narrowed(self.query(filters, state).await?, projection, filters)?;
         match as_planned(state) {
             Some(state) => state.create_physical_plan(&plan).await,
             None => state.create_physical_plan(&plan).await,
@@ -120,6 +144,21 @@ fn as_planned(state: &dyn Session) -> Option<SessionState> {
         return None;
     }
     Some(SessionStateBuilder::new_from_existing(state.clone()).with_physical_optimizer_rules(vec![]).build())
+}
+
+/// The plan with everything that reads lakes reading these.
+pub(super) fn within(plan: LogicalPlan, lakes: &Within) -> Result<LogicalPlan> {
+    let elsewhere = plan.transform_up_with_subqueries(|node| {
+        let LogicalPlan::TableScan(mut scan) = node else { return Ok(Transformed::no(node)) };
+        let provider = source_as_provider(&scan.source)?;
+        if let Some(table) = provider.downcast_ref::<Federated>() {
+            scan.source = provider_as_source(Arc::new(table.within(lakes)));
+        } else if let Some(view) = provider.downcast_ref::<ViewTable>() {
+            scan.source = provider_as_source(Arc::new(view.within(lakes)));
+        }
+        Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
+    });
+    elsewhere.data()
 }
 
 /// Puts the stretch of time on every table of events and every view below, and the filters where the columns exist.
@@ -158,11 +197,17 @@ impl Ranges {
     /// The stretch for this scan; `None` where a row's `time` is not when something happened but from when a fact holds.
     fn of(self, scan: &TableScan) -> Option<TimeRange> {
         let provider = source_as_provider(&scan.source).ok()?;
-        match provider.downcast_ref::<LakeTable>() {
-            Some(table) => matches!(table.snapshot().table.role, Role::Live | Role::Bulk).then_some(self.tables),
+        match table_of(provider.as_ref()) {
+            Some(table) => matches!(table.role, Role::Live | Role::Bulk).then_some(self.tables),
             None => provider.is::<ViewTable>().then_some(self.views),
         }
     }
+}
+
+/// The table that a scan reads, of one lake or of several.
+pub(super) fn table_of(provider: &dyn TableProvider) -> Option<&'static Table> {
+    let alone = provider.downcast_ref::<LakeTable>().map(|table| table.snapshot().table);
+    alone.or_else(|| provider.downcast_ref::<Federated>().map(|table| table.table))
 }
 
 fn requalified(expr: Expr, relation: impl Into<TableReference>) -> Result<Expr> {

@@ -139,20 +139,81 @@ pub(crate) async fn answer(
         let sql = format!("SELECT {} FROM raw.{name}", columns(rollup));
         return Ok(Answer { sql, served_by: RAW_ROWS.to_owned() });
     };
-    let news = memory.news(lake, &built, sources).await?;
+    let stale = merged(stale(rollup, &built, sources, (memory, lake), now_us).await?);
+    let through_us = built.through_us;
+    Ok(Answer { sql: union(rollup, through_us, &stale), served_by: served_by(rollup, through_us, &stale) })
+}
+
+/// Windows that are built and no longer right.
+async fn stale(
+    rollup: &Rollup,
+    built: &Built,
+    sources: &[Arc<Snapshot>],
+    (memory, lake): (&Memory, &Lake),
+    now_us: i64,
+) -> Result<Vec<Range<i64>>> {
+    let news = memory.news(lake, built, sources).await?;
     let news: Vec<_> = rollup
         .sources
         .iter()
         .zip(&news)
         .map(|(source, arrivals)| News { source: source.table.name, arrivals: arrivals.as_deref() })
         .collect();
-    let stale = merged(built.stale(rollup, &news, memory.floor_us(rollup, now_us)));
-    Ok(Answer { sql: union(rollup, &built, &stale), served_by: served_by(rollup, &built, &stale) })
+    Ok(built.stale(rollup, &news, memory.floor_us(rollup, now_us)))
 }
 
-fn union(rollup: &Rollup, built: &Built, stale: &[Range<i64>]) -> String {
+/// What one of several lakes has of a roll-up.
+pub(crate) struct OfLake<'a> {
+    /// Its tables, as [`Rollup::tables`] lists them.
+    pub(crate) pinned: Vec<Arc<Snapshot>>,
+    pub(crate) memory: &'a Memory,
+    pub(crate) lake: &'a Lake,
+}
+
+/// The query of a view over several lakes before it is known what they have built: raw rows alone.
+pub(crate) fn shape(rollup: &Rollup) -> String {
+    union(rollup, 0, &[])
+}
+
+/// How the view of a roll-up is answered over several lakes: windows where every lake has built them and they are right, raw rows
+/// for the others.
+///
+/// # Errors
+/// As [`answer`].
+pub(crate) async fn answer_of_several(rollup: &'static Rollup, lakes: &[OfLake<'_>], now_us: i64) -> Result<Answer> {
+    let raw = || Answer { sql: shape(rollup), served_by: RAW_ROWS.to_owned() };
+    let (mut through_us, mut all) = (i64::MAX, Vec::new());
+    for OfLake { pinned, memory, lake } in
+        lakes.iter().filter(|of| of.pinned.iter().any(|table| !table.files.is_empty()))
+    {
+        let Some((windows, sources)) = pinned.split_first() else { return Ok(raw()) };
+        let Some(built) = Built::of(rollup, windows) else { return Ok(raw()) };
+        through_us = through_us.min(built.through_us);
+        all.extend(stale(rollup, &built, sources, (memory, lake), now_us).await?);
+    }
+    if through_us == i64::MAX {
+        return Ok(raw());
+    }
+    let stale = merged(united(all, through_us));
+    Ok(Answer { sql: union(rollup, through_us, &stale), served_by: served_by(rollup, through_us, &stale) })
+}
+
+/// The stretches before `until` in order, those that touch as one.
+fn united(mut ranges: Vec<Range<i64>>, until: i64) -> Vec<Range<i64>> {
+    ranges.sort_by_key(|range| range.start);
+    let mut united: Vec<Range<i64>> = Vec::new();
+    for range in ranges.into_iter().map(|range| range.start..range.end.min(until)).filter(|range| !range.is_empty()) {
+        match united.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => united.push(range),
+        }
+    }
+    united
+}
+
+fn union(rollup: &Rollup, through_us: i64, stale: &[Range<i64>]) -> String {
     let (columns, name) = (columns(rollup), rollup.view.name);
-    let through = instant(built.through_us);
+    let through = instant(through_us);
     let mut sql = format!("SELECT {columns} FROM {} WHERE time < {through}", stored(rollup));
     for range in stale {
         let _ = write!(sql, " AND NOT (time >= {} AND time < {})", instant(range.start), instant(range.end));
@@ -185,8 +246,8 @@ pub(super) fn instant(us: i64) -> String {
     format!("arrow_cast({us}, 'Timestamp(Microsecond, Some(\"UTC\"))')")
 }
 
-fn served_by(rollup: &Rollup, built: &Built, stale: &[Range<i64>]) -> String {
-    let through = minute(built.through_us);
+fn served_by(rollup: &Rollup, through_us: i64, stale: &[Range<i64>]) -> String {
+    let through = minute(through_us);
     let late: i64 = stale.iter().map(|range| (range.end - range.start) / rollup.window_us).sum();
     let beside = if late == 0 { String::new() } else { format!(" and for {late} windows with late rows") };
     format!("{} through {through}, raw rows after{beside}", rollup.table.name)

@@ -64,12 +64,14 @@ impl Rollups {
             scan_files_max: usize::MAX,
             // It reads what nobody has asked for yet, and would push out what somebody did.
             cache_bytes: 0,
+            // What is written must not depend on who else is up.
+            workers: crate::distribute::Settings::default(),
             ..config.clone()
         };
         // A registry of its own: readers' queries and the builder's are not one number.
         let apart = Deps { metrics: service::metrics::Registry::new(), ..deps.clone() };
         let refused = |error| service::Error::invalid("roll-ups cannot be set up").with_source(error);
-        let engine = Arc::new(Engine::new(limits, lake.clone(), apart).map_err(refused)?);
+        let engine = Arc::new(Engine::new(limits, lake.clone().into(), apart).map_err(refused)?);
         let (clock, reader) = (Arc::clone(&deps.clock), Arc::new(Reader::internal()));
         let builder = Builder { engine, lake, clock, memory, reader };
         let (progress, slo) = (Progress::new(&deps.metrics), config.rollup.slo.clone());

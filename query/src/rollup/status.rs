@@ -6,14 +6,16 @@ use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray,
 use arrow::error::ArrowError;
 use lake::Snapshot;
 
+use super::Rollup;
 use super::window::{Built, Versions};
-use super::{ROLLUPS, Rollup};
+
+/// A roll-up, its lake and its table there.
+type OfLake = (&'static Rollup, Option<String>, Arc<Snapshot>);
 
 /// One row per roll-up: what it is, through when its windows are built, and from which versions of its sources. `windows` are
-/// the snapshots of the tables in the order of [`ROLLUPS`].
-pub(crate) fn batch(windows: &[Arc<Snapshot>], now_us: i64) -> Result<RecordBatch, ArrowError> {
-    let states: Vec<_> =
-        ROLLUPS.into_iter().zip(windows).map(|(rollup, snapshot)| (rollup, Built::of(rollup, snapshot))).collect();
+/// each one's table, with its lake where there are several.
+pub(crate) fn batch(windows: &[OfLake], now_us: i64) -> Result<RecordBatch, ArrowError> {
+    let states: Vec<_> = windows.iter().map(|(rollup, _, snapshot)| (*rollup, Built::of(rollup, snapshot))).collect();
     let whole = |value: fn(&Built) -> i64| -> ArrayRef {
         Arc::new(states.iter().map(|(_, built)| built.as_ref().map(value)).collect::<Int64Array>())
     };
@@ -33,6 +35,7 @@ pub(crate) fn batch(windows: &[Arc<Snapshot>], now_us: i64) -> Result<RecordBatc
         ("files", whole(|built| i64::try_from(built.files.len()).unwrap_or(i64::MAX))),
         ("rebuilt_windows", whole(|built| built.rebuilt)),
         ("folded_keys", whole(|built| built.folded)),
+        ("lake", Arc::new(windows.iter().map(|(_, lake, _)| lake.as_deref()).collect::<StringArray>())),
     ];
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true)))
 }

@@ -32,6 +32,10 @@ impl Hand {
         self.0.store(us, Ordering::SeqCst);
     }
 
+    pub(super) fn advance(&self, by: Duration) {
+        self.0.fetch_add(i64::try_from(by.as_micros()).expect("a while"), Ordering::SeqCst);
+    }
+
     fn us(&self) -> i64 {
         self.0.load(Ordering::SeqCst)
     }

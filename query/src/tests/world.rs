@@ -120,7 +120,7 @@ impl World {
 }
 
 /// The rows as a batch with the columns that any of them has.
-fn batch(table: &'static Table, rows: &[Value]) -> RecordBatch {
+pub(super) fn batch(table: &'static Table, rows: &[Value]) -> RecordBatch {
     let named = |name: &str| rows.iter().any(|row| row.get(name).is_some());
     let whole = table.schema();
     let fields: Vec<_> = whole.fields().iter().filter(|field| named(field.name())).cloned().collect();

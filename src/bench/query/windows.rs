@@ -141,11 +141,7 @@ fn tokens(fleet: &Fleet, from_us: i64) -> Result<Vec<RecordBatch>> {
 type HostRows = fn(&[(&Host, i64)], Columns) -> Result<RecordBatch>;
 
 /// Rows of every host and minute of the hour, a few hosts a batch.
-fn each_host(
-    fleet: &Fleet,
-    from_us: i64,
-    batch: HostRows,
-) -> Result<Vec<RecordBatch>> {
+fn each_host(fleet: &Fleet, from_us: i64, batch: HostRows) -> Result<Vec<RecordBatch>> {
     let chunks = fleet.hosts.chunks(BATCH_ROWS / MINUTES as usize).map(|hosts| {
         let windows =
             hosts.iter().flat_map(|host| (0..MINUTES).map(move |minute| (host, from_us + minute * MINUTE_US)));

@@ -80,7 +80,8 @@ fn footer(answer: &SqlAnswer) -> String {
     if !versions.is_empty() {
         parts.push(versions.join(", "));
     }
-    format!("({})\n", parts.join(" · "))
+    let missing = answer.notice.iter().map(|notice| format!("{notice}\n"));
+    missing.chain([format!("({})\n", parts.join(" · "))]).collect()
 }
 
 #[cfg(test)]

@@ -161,5 +161,6 @@ fn served(raw: &SqlAnswer) -> String {
     if !raw.served_by.is_empty() {
         parts.push(format!("served by {}", raw.served_by));
     }
+    parts.extend(raw.notice.clone());
     parts.join(" · ")
 }

@@ -1,7 +1,10 @@
 //! How a call is bounded, and how it fails.
 
 use telemetry::contract::ApiError;
-use tonic::{Code, Status, metadata::MetadataMap};
+use tonic::{
+    Code, Status,
+    metadata::{Ascii, MetadataMap, MetadataValue},
+};
 
 /// The time that the caller gives the call, in milliseconds: digits and a unit, as gRPC has it.
 pub(super) fn deadline_ms(metadata: &MetadataMap) -> Option<u64> {
@@ -26,6 +29,12 @@ pub(super) fn shorter(one: Option<u64>, other: Option<u64>) -> Option<u64> {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
     }
+}
+
+/// The text as metadata has it: of printable ASCII alone.
+pub(super) fn noted(text: &str) -> Option<MetadataValue<Ascii>> {
+    let plain = |c: char| if c.is_ascii_graphic() || c == ' ' { c } else { '?' };
+    text.chars().map(plain).collect::<String>().parse().ok()
 }
 
 /// The error as gRPC says it.

@@ -1,6 +1,9 @@
 //! What went wrong, in PostgreSQL's words: a severity, an SQLSTATE, a message, a hint.
 
-use pgwire::messages::{PgWireBackendMessage, response::ErrorResponse};
+use pgwire::messages::{
+    PgWireBackendMessage,
+    response::{ErrorResponse, NoticeResponse},
+};
 use telemetry::contract::ApiError;
 
 /// An error on its way to the client.
@@ -69,6 +72,14 @@ impl Refusal {
         fields.extend(self.hint.as_deref().map(|hint| (b'H', plain(hint))));
         PgWireBackendMessage::ErrorResponse(ErrorResponse::new(fields))
     }
+}
+
+/// What is told beside an answer, which it is not the end of.
+pub(super) fn notice(text: &str) -> PgWireBackendMessage {
+    // warning
+    let fields = [(b'S', "WARNING"), (b'V', "WARNING"), (b'C', "01000"), (b'M', text)];
+    let fields = fields.map(|(field, value)| (field, plain(value))).to_vec();
+    PgWireBackendMessage::NoticeResponse(NoticeResponse::new(fields))
 }
 
 /// Texts end at a zero byte on the wire.

@@ -56,6 +56,7 @@ impl Fleet {
             freshness: Some(Freshness { newest_time_us: NOON - 1_400_000, lag_s: 1.4 }),
             version: BTreeMap::from([("requests".to_owned(), 412)]),
             served_by: "raw rows, local".into(),
+            notice: None,
             truncated: false,
             elapsed_ms: 12.5,
         })

@@ -14,7 +14,7 @@ use crate::front::postgres::{
     cancel::Asked,
     frontend::Formats,
     parameters::Bound,
-    refusal::Refusal,
+    refusal::{Refusal, notice},
     rows::{Rows, attended, complete, description},
     statement::{Copy, Form, Statement, statements},
     types::columns,
@@ -63,6 +63,9 @@ impl Conversation {
         let opening = self.engine.open(request, &self.reader);
         let opened = attended(&mut self.wire, asked, opening).await?;
         let opened = opened.map_err(|error| End::Refused(error.into()))?;
+        if let Some(missing) = &opened.notice {
+            self.wire.gather(&notice(missing))?;
+        }
         Rows::new(opened, formats).map_err(End::Refused)
     }
 
