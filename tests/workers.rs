@@ -65,8 +65,10 @@ async fn a_worker_killed_in_mid_query_never_makes_a_wrong_answer() {
     let world = World::new();
     let written = world.up();
     let mut sender = Sender::new(1);
-    for _ in 0..12 {
-        sender.send(written.otlp_grpc(), 2_000).await.expect("sent");
+    // Some at a time, so that there are several files to deal.
+    for _ in 0..4 {
+        sender.send(written.otlp_grpc(), 60).await.expect("sent");
+        tokio::time::sleep(Duration::from_millis(1_200)).await;
     }
     sender.settle(written.otlp_grpc()).await.expect("acknowledged");
     let (status, output) = written.stop();
@@ -79,7 +81,7 @@ async fn a_worker_killed_in_mid_query_never_makes_a_wrong_answer() {
     let sums = "SELECT a.model, count(*), sum(b.\"index\") FROM requests AS a JOIN tokens AS b ON a.trace_id = b.trace_id GROUP BY a.model ORDER BY a.model";
     let whole: BTreeSet<String> = ask(&alone, rows).await.expect("rows").into_iter().collect();
     let summed = ask(&alone, sums).await.expect("sums");
-    assert!(whole.len() > 10_000, "{} rows", whole.len());
+    assert!(whole.len() > 100, "{} rows", whole.len());
 
     let (mut answered, mut failed) = (0, 0);
     for kill in 0..KILLS {
