@@ -103,7 +103,7 @@ impl Line {
             return None;
         }
         // No body alone fills the line: others can join while a large one has its turn.
-        let bytes_max = self.bytes_max / 2;
+        let bytes_max = self.bytes_max.div_ceil(2);
         let mut place = Place { waiting: Arc::clone(&self.waiting), bytes: 0, bytes_max };
         place.grow(bytes);
         Some(place)
