@@ -39,7 +39,7 @@ impl<'a> Pattern<'a> {
         }
         let mut fixed = vec![0xff; span.len()];
         let mut places = [None; 5];
-        let mut numbers = Vec::new();
+        let (mut keys, mut numbers) = (Vec::new(), Vec::new());
         let mut fields = Fields::new(span);
         while let Some((number, value)) = fields.read().ok()? {
             let end = span.len() - fields.left();
@@ -51,7 +51,13 @@ impl<'a> Pattern<'a> {
                 (8, Raw::Fixed64(_)) => (4, 8),
                 (1 | 2 | 4 | 7 | 8, _) => return None,
                 (9, Raw::Bytes(attribute)) => {
-                    if let Some((key, length)) = whole_number(attribute) {
+                    let (key, value) = short_pair(attribute)?;
+                    // Of a key that comes twice the last value holds, be it a number or text.
+                    if keys.contains(&key) {
+                        return None;
+                    }
+                    keys.push(key);
+                    if let Some(length) = whole_number(value) {
                         fixed.get_mut(end - length..end)?.fill(0x80);
                         numbers.push((key, end - length));
                     }
@@ -141,11 +147,10 @@ fn fixed64(span: &[u8], at: usize) -> u64 {
     span.get(at..).and_then(|rest| rest.first_chunk()).copied().map_or(0, u64::from_le_bytes)
 }
 
-/// Key of an attribute that holds a whole number and nothing else, and the bytes of that number at its end.
-fn whole_number(attribute: &[u8]) -> Option<(&[u8], usize)> {
-    let (key, value) = short_pair(attribute)?;
+/// Bytes of the whole number at the end of an `AnyValue` that holds one and nothing else.
+fn whole_number(value: &[u8]) -> Option<usize> {
     let [INT, number @ ..] = value else { return None };
-    (number.len() <= VARINT_MAX && matches!(varint(number), Ok((_, [])))).then_some((key, number.len()))
+    (number.len() <= VARINT_MAX && matches!(varint(number), Ok((_, [])))).then_some(number.len())
 }
 
 /// The patterns of one body, each with what else its reader knows of it.

@@ -18,7 +18,8 @@ fn body(spans: Vec<Span>) -> Vec<u8> {
     ExportTraceServiceRequest { resource_spans: vec![group] }.encode_to_vec()
 }
 
-/// A token of a few calls: some have no model, tenant or parent, some a number that can not be true, some say more.
+/// A token of a few calls: some have no model, tenant or parent, some a number that can not be true, some a number twice, some
+/// say more.
 fn some(random: &mut StdRng) -> Span {
     let tenant = ["acme", "globex", "acma"][random.random_range(0..3)];
     let mut attributes = vec![text("gen_ai.request.model", "m"), text("tokenwatt.tenant", tenant)];
@@ -30,6 +31,9 @@ fn some(random: &mut StdRng) -> Span {
         attributes.push(int("tokenwatt.token.count", random.random_range(0..3)));
     }
     attributes.push(text("tokenwatt.token.stall", if random.random_bool(0.1) { "prefill" } else { "decode" }));
+    if random.random_bool(0.1) {
+        attributes.push(text("tokenwatt.token.index", "7"));
+    }
     if random.random_bool(0.1) {
         attributes.push(double("more", 0.5));
     }
