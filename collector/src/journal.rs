@@ -151,7 +151,7 @@ impl Journal {
                 "a journal segment is damaged: frames in it cannot be read; the file is kept"
             );
         } else if size > segment.bytes {
-            if size - segment.bytes >= disk::PADDING_MAX {
+            if !segment.ends_in_padding(&*self.disk, size).map_err(|error| failed("read", path, error))? {
                 tracing::warn!(segment = %path.display(), kept = segment.bytes, "the torn tail of a journal segment was cut");
             }
             self.cut_tail(&segment).map_err(|error| failed("cut", path, error))?;

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::disk::{Disk, DiskFile};
+use super::disk::{Disk, DiskFile, PADDING_MAX};
 use super::frame::{self, Stored};
 
 /// First bytes of every segment: what it is, and the version of its format.
@@ -64,6 +64,16 @@ impl Segment {
             segment.digests.push(stored.digest);
         }
         Ok((segment, reader.end))
+    }
+
+    /// Whether nothing but padding follows its sound bytes in a file of `size` bytes: see [`Disk::create_log`].
+    pub(super) fn ends_in_padding(&self, disk: &dyn Disk, size: u64) -> io::Result<bool> {
+        if size.saturating_sub(self.bytes) >= PADDING_MAX {
+            return Ok(false);
+        }
+        let mut tail = Vec::new();
+        Window { file: disk.open(&self.path)?, at: self.bytes, end: size }.read_to_end(&mut tail)?;
+        Ok(tail.iter().all(|byte| *byte == 0))
     }
 }
 

@@ -178,8 +178,14 @@ fn a_changed_byte_in_the_last_frame_ends_the_segment() {
     drop(journal);
     let path = directory.path().join(segment::name(1));
     let mut bytes = fs::read(&path).unwrap();
+    let is_padding = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        let (segment, size) = Segment::scan(&SystemDisk, &path, 1, None).unwrap();
+        segment.ends_in_padding(&SystemDisk, size).unwrap()
+    };
+    assert!(is_padding(&bytes), "what no frame fills is zeros");
     bytes[last] ^= 1;
-    fs::write(&path, bytes).unwrap();
+    assert!(!is_padding(&bytes), "a frame that cannot be read is no padding, however short");
     let (journal, _) = open(directory.path());
     assert_eq!(texts(&journal, 0), [(1, "first".to_owned())]);
 }
