@@ -1,7 +1,8 @@
 //! Request bodies: encoded once, with fresh ids and times written over the old ones before each use.
 //!
 //! A request is a run of calls of 128 spans: one `llm_request` and its 127 tokens, gaps log-normal, batch size changing
-//! from step to step, as a busy engine sends them.
+//! from step to step. The tokens of a call stand one after the other, as an emitter that batches by call sends them; an engine
+//! that sends a token of each running call per step mixes calls, which costs a collector more.
 
 mod json;
 mod protobuf;
