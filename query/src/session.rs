@@ -87,12 +87,13 @@ fn register(runtime: &RuntimeEnv, config: &Config, reading: &Reading, deps: &Dep
     runtime.register_object_store(far.as_ref(), Arc::clone(&files));
     let asked = Asked::new(Arc::clone(&deps.clock));
     if reading.is_remote() && config.cache_bytes > 0 {
-        let store: Arc<dyn ObjectStore> = Arc::new(Cached::new(files, config.room(), deps));
-        runtime.register_object_store(near.as_ref(), Arc::clone(&store));
+        let store: Arc<dyn ObjectStore> = Arc::new(Cached::new(Arc::clone(&files), config.room(), deps));
+        runtime.register_object_store(near.as_ref(), store);
         // Of several, those that nobody asks are to have no requests.
         if let Reading::One(lake) = reading {
             let footers = runtime.cache_manager.get_file_metadata_cache();
-            Prefetch::new(lake.clone(), store, footers, Arc::clone(&asked)).in_background(deps);
+            // Past the cache of blocks: a footer is kept parsed, and the blocks around it would push out what queries read.
+            Prefetch::new(lake.clone(), files, footers, Arc::clone(&asked)).in_background(deps);
         }
     } else {
         runtime.register_object_store(near.as_ref(), files);

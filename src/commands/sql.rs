@@ -91,7 +91,9 @@ pub(crate) async fn run(common: &Common, flags: &Flags) -> Result<(), Failure> {
 async fn embedded(config: &settings::Config, request: &SqlRequest, accept: &str) -> Result<axum::body::Bytes, Failure> {
     let deps = Deps::system();
     let lakes = config.lakes_to_read(&deps).await?;
-    let query = query::build(config.query(), lakes, deps).await?;
+    // The blocks on disk belong to the server that may be running beside.
+    let settings = query::Config { cache_disk_bytes: 0, ..config.query() };
+    let query = query::build(settings, lakes, deps).await?;
     let body = serde_json::to_vec(request).map_err(|error| Error::internal("encode the request").with_source(error))?;
     let request = Request::post("/api/v1/sql")
         .header(header::CONTENT_TYPE, "application/json")
