@@ -89,6 +89,9 @@ pub(crate) enum Command {
     Token,
     /// Checks settings, directories, object store and clock
     Check(commands::check::Flags),
+    /// Writes files for Grafana and Prometheus
+    #[command(subcommand)]
+    Export(commands::export::Export),
     /// Measures, and prints the figures
     #[command(subcommand)]
     Bench(bench::Bench),

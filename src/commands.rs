@@ -5,6 +5,7 @@ pub(crate) mod demo;
 pub(crate) mod roles;
 pub(crate) mod sql;
 pub(crate) mod check;
+pub(crate) mod export;
 pub(crate) mod token;
 
 use crate::cli::{Cli, Command};
@@ -23,6 +24,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Gateway(flags) => roles::gateway(&common, &flags).await,
         Command::Sql(flags) => sql::run(&common, &flags).await,
         Command::Token => token::run(),
+        Command::Export(export) => export::run(&export),
         Command::Check(flags) => check::run(&common, &flags).await,
         Command::Bench(bench) => Ok(crate::bench::run(bench).await?),
     }

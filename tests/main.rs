@@ -12,6 +12,8 @@ mod flight;
 mod readers;
 mod receivers;
 mod postgres;
+mod grafana;
+mod soak;
 mod s3;
 mod hostile;
 mod tls;

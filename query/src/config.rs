@@ -63,6 +63,9 @@ pub struct Config {
     pub calls_span_lakes: bool,
     /// Other machines that take parts of queries, and whether this one does.
     pub workers: crate::distribute::Settings,
+    /// Series that one family of the fleet's on `/metrics` may have, a histogram counted once; what is beyond is added up as
+    /// `__other__`, and gauges of it are left out. Default 1,000.
+    pub metrics_series_max: usize,
     /// What roll-ups take from other sections.
     #[serde(skip)]
     pub rollup: crate::rollup::Settings,
@@ -95,6 +98,7 @@ impl Default for Config {
             lake_wait_ms: 5_000,
             calls_span_lakes: false,
             workers: crate::distribute::Settings::default(),
+            metrics_series_max: 1_000,
             rollup: crate::rollup::Settings::default(),
         }
     }
@@ -118,6 +122,8 @@ const SCAN_BYTES_MAX: u64 = 1 << 60;
 const SCAN_FILES_MAX: usize = 100_000_000;
 /// Each part of a query runs on a thread.
 const PARTITIONS_MAX: usize = 1_024;
+/// More series of one family than a monitoring system should be asked to keep.
+const SERIES_MAX: usize = 1_000_000;
 /// Each query holds memory and an open answer.
 const CONCURRENCY_MAX: usize = 65_536;
 
@@ -137,6 +143,7 @@ impl Config {
         within("query.partitions", self.partitions, 1..=PARTITIONS_MAX, faults);
         within("query.concurrency", self.concurrency, 1..=CONCURRENCY_MAX, faults);
         within("query.settle_seconds", self.settle_seconds, 0..=59, faults);
+        within("query.metrics_series_max", self.metrics_series_max, 1..=SERIES_MAX, faults);
         within(
             "query.memory_bytes_per_query",
             self.memory_bytes_per_query,

@@ -1,9 +1,10 @@
 //! The fleet's series on `/metrics`, computed once a minute over the last closed minute.
 //!
 //! Counters add each closed minute once and never fall; gauges say what the last closed minute was. What has no data is
-//! absent, not 0.
+//! absent, not 0. A family has a bounded number of label sets.
 
 mod measure;
+mod bound;
 mod series;
 
 use std::{sync::Arc, time::Duration};
@@ -18,6 +19,7 @@ use service::{metrics::CONTENT_TYPE, shutdown::Stage};
 use telemetry::contract::ApiError;
 
 use crate::execute::Engine;
+use bound::Bound;
 pub(crate) use series::Exemplars;
 use series::Series;
 
@@ -32,13 +34,15 @@ const LIVE: [&str; 3] = ["requests", "tokens", "devices"];
 #[derive(Clone)]
 pub(crate) struct Fleet {
     engine: Arc<Engine>,
+    bound: Arc<Mutex<Bound>>,
     series: Arc<Mutex<Series>>,
 }
 
 impl Fleet {
     /// Starts to count with the minute that runs now.
     pub(crate) fn start(engine: Arc<Engine>) -> Fleet {
-        let fleet = Fleet { engine, series: Arc::default() };
+        let bound = Arc::new(Mutex::new(Bound::new(engine.config.metrics_series_max)));
+        let fleet = Fleet { engine, bound, series: Arc::default() };
         let (counting, stop) = (fleet.clone(), fleet.engine.deps.shutdown.token(Stage::Query));
         fleet.engine.deps.tasks.spawn("query.fleet", async move {
             // Cancel safe: a minute is added in one step, after all of it was asked.
@@ -89,6 +93,12 @@ impl Fleet {
     /// Adds one closed minute, given as minutes since 1970-01-01 UTC.
     pub(crate) async fn add(&self, minute: i64) -> Result<(), ApiError> {
         let measured = measure::minute(&self.engine, minute * MINUTE_US).await?;
+        let (measured, folded) = {
+            let mut bound = self.bound.lock();
+            (bound.fold(measured), bound.folded())
+        };
+        let help = "Label sets of the fleet's series beyond query.metrics_series_max, which are added up as `__other__`.";
+        self.engine.deps.metrics.gauge("tokenwatt_query_series_folded", help, &[]).set(folded as f64);
         self.series.lock().add(minute, measured);
         Ok(())
     }

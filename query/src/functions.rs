@@ -11,6 +11,7 @@ mod lists;
 mod money_scale;
 mod money_split;
 mod operators;
+pub(crate) mod windowed;
 
 use std::sync::Arc;
 

@@ -29,8 +29,9 @@ use std::{
 };
 
 pub(crate) use bound::{BoundFunctions, BoundedPlanner};
+pub(crate) use catalog::SYSTEM;
 pub(crate) use parse::split_version;
-pub(crate) use restrict::Barrier;
+pub(crate) use restrict::{Barrier, denies};
 pub(crate) use watch::Watched;
 
 use arrow::array::timezone::Tz;
@@ -150,11 +151,22 @@ impl Scope {
     }
 
     /// The snapshots read so far, by the name they were asked under, which is that of the lake and the table where there are several.
+    /// Of a table that it may not read itself, a reader is told none, though a view may have read it.
     pub(crate) fn snapshots(&self) -> BTreeMap<String, Arc<Snapshot>> {
-        if let Some(lakes) = &self.lakes {
-            return lakes.snapshots();
-        }
-        self.pins.lock().iter().map(|(name, table)| (name.clone(), Arc::clone(table.snapshot()))).collect()
+        let mut snapshots = match &self.lakes {
+            Some(lakes) => lakes.snapshots(),
+            None => {
+                let pins = self.pins.lock();
+                pins.iter().map(|(name, table)| (name.clone(), Arc::clone(table.snapshot()))).collect()
+            }
+        };
+        snapshots.retain(|_, snapshot| !denies(&self.reader, |column| snapshot.table.column(column).is_some()));
+        snapshots
+    }
+
+    /// Who asks.
+    pub(crate) fn reader(&self) -> &Reader {
+        &self.reader
     }
 
     /// Which rows answer: windows of roll-ups and through when, else raw rows.

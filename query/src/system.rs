@@ -2,6 +2,7 @@
 //! `system.queries` of what runs, `system.audit` of what ran, `system.rollups` of how far windows are
 //! built, and views of what the collectors say.
 
+pub(crate) mod columns;
 pub(crate) mod pg_catalog;
 pub(crate) mod views;
 

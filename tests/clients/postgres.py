@@ -122,6 +122,9 @@ def statements():
                 cursor.itersize = 1000
                 cursor.execute("SELECT x FROM generate_series(1, 10000) AS t(x)")
                 assert sum(row[0] for row in cursor) == 50005000
+            with connection.cursor(name="bound") as cursor:
+                cursor.execute("SELECT x, %s FROM generate_series(1, %s) AS t(x) WHERE x > %s", ["it's", 10, 7])
+                assert cursor.fetchall() == [(8, "it's"), (9, "it's"), (10, "it's")]
         connection.autocommit = False
         connection.execute("SELECT 1")
         try:
@@ -265,7 +268,7 @@ def crowd():
 
 
 def sqlalchemy():
-    """Tables, views and schemas are listed, and asked. Columns are not reflected: that query builds JSON, which ours does not."""
+    """Tables, views and schemas are listed, reflected with types and comments, and asked."""
     import sqlalchemy as sa
 
     engine = sa.create_engine(URL.replace("postgresql://", "postgresql+psycopg://"))
@@ -278,6 +281,26 @@ def sqlalchemy():
     with engine.connect() as connection:
         counted = connection.execute(sa.text("SELECT region, count(*) FROM requests GROUP BY region"))
         assert sum(row[1] for row in counted) > 0
+    columns = {column["name"]: column for column in inspector.get_columns("requests")}
+    assert isinstance(columns["time"]["type"], sa.TIMESTAMP) and columns["time"]["type"].timezone
+    assert isinstance(columns["output_tokens"]["type"], sa.BigInteger), columns["output_tokens"]
+    assert isinstance(columns["ttft_s"]["type"], sa.Double) and columns["ttft_s"]["comment"].endswith("[s]")
+    assert not columns["time"]["nullable"] and columns["region"]["nullable"] and columns["region"]["default"] is None
+    assert inspector.get_pk_constraint("requests")["constrained_columns"] == []
+    for nothing in (inspector.get_foreign_keys, inspector.get_indexes, inspector.get_unique_constraints, inspector.get_check_constraints):
+        assert nothing("requests") == [], nothing
+    everything = sa.MetaData()
+    everything.reflect(engine, views=True)
+    assert set(everything.tables) == set(tables) | set(views), set(everything.tables) ^ (set(tables) | set(views))
+    money = everything.tables["prices"].c.usd_per_hour.type
+    assert isinstance(money, sa.Numeric) and (money.precision, money.scale) == (38, 12), money
+    calls = sa.Table("calls", sa.MetaData(), autoload_with=engine)
+    freshness = sa.Table("freshness", sa.MetaData(), schema="system", autoload_with=engine)
+    with engine.connect() as connection:
+        asked = sa.select(calls.c.region, sa.func.count()).where(calls.c.output_tokens >= 1).group_by(calls.c.region)
+        assert sum(count for _, count in connection.execute(asked)) > 0
+        newest = connection.execute(sa.select(freshness.c.lag_s).where(freshness.c.table == "requests")).scalar_one()
+        assert newest >= 0
     print("reflected")
 
 

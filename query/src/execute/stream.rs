@@ -93,7 +93,8 @@ impl Begun {
             schema: self.stream.schema(),
             columns: std::mem::take(&mut self.columns),
             version: versions(&snapshots),
-            freshness: freshness(&snapshots, self.scope.now_us()),
+            // The newest row of a table may be anybody's.
+            freshness: freshness(&snapshots, self.scope.now_us()).filter(|_| self.scope.reader().sees_everything()),
             served_by: self.scope.served_by(),
             notice: self.scope.notice(),
         }

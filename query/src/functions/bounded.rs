@@ -85,6 +85,11 @@ pub(crate) fn of(function: &Arc<ScalarUDF>, bytes_max: usize) -> Option<Arc<Scal
     Some(Arc::new(ScalarUDF::from(bounded)))
 }
 
+/// Whether every value takes a few bytes.
+pub(crate) fn is_small(kind: &DataType) -> bool {
+    kind.is_primitive() || kind.is_null() || *kind == DataType::Boolean
+}
+
 fn growth(function: &str) -> Option<Growth> {
     let is_among = |names: &str| names.split_ascii_whitespace().any(|name| name == function);
     GROWTHS.into_iter().find(|(_, names)| is_among(names)).map(|(growth, _)| growth)

@@ -1,10 +1,10 @@
 //! Puts every expression of a plan within bounds: functions, and what makes large values without being one.
 //!
 //! ```text
-//! before constants are computed: functions ─► after all rules: functions those added, `||`, `~`, CASE, casts, large constants, joins' filters
+//! before constants are computed: functions ─► after all rules: functions those added, `||`, `~`, CASE, casts, large constants, joins' filters, windows
 //! ```
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use arrow::datatypes::{DataType, FieldRef};
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use datafusion::{
     catalog::Session,
     common::{
         DFSchema, Result,
-        tree_node::{Transformed, TransformedResult, TreeNode},
+        tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion},
     },
     execution::context::QueryPlanner,
     logical_expr::{
@@ -26,7 +26,14 @@ use datafusion::{
     physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner},
 };
 
-use crate::{execute::running, functions, functions::bounded};
+use crate::{
+    execute::running,
+    functions,
+    functions::{
+        bounded::{self, is_small},
+        windowed::{self, Held},
+    },
+};
 
 /// A constant that a full batch of 8,192 rows may repeat without a look at what that comes to: 128 MiB.
 const CONSTANT_BYTES_MAX: u64 = 16 << 10;
@@ -64,6 +71,7 @@ impl QueryPlanner for BoundedPlanner {
         let bounded = each_expression(plan.clone(), |expr, schema| self.bounded(expr, schema)).data()?;
         let bounded = constants(bounded, self.column_bytes_max).data()?;
         let bounded = join_filters(bounded, self.column_bytes_max).data()?;
+        let bounded = windows(bounded, self.column_bytes_max).data()?;
         DefaultPhysicalPlanner::default().create_physical_plan(&bounded, session).await
     }
 }
@@ -148,6 +156,24 @@ fn join_filters(plan: LogicalPlan, bytes_max: usize) -> Result<Transformed<Logic
     })
 }
 
+/// Counts what functions over windows give.
+fn windows(plan: LogicalPlan, bytes_max: usize) -> Result<Transformed<LogicalPlan>> {
+    plan.transform_up_with_subqueries(|node| {
+        let LogicalPlan::Window(mut window) = node else { return Ok(Transformed::no(node)) };
+        let (held, schema) = (Held::by(&window.window_expr), Arc::clone(window.input.schema()));
+        for expr in &mut window.window_expr {
+            *expr = mem::take(expr).transform_down(|inner| counted(inner, held, bytes_max, &schema)).data()?;
+        }
+        Ok(Transformed::yes(LogicalPlan::Window(window)))
+    })
+}
+
+fn counted(expr: Expr, held: Held, bytes_max: usize, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::WindowFunction(window) = expr else { return Ok(Transformed::no(expr)) };
+    let counted = windowed::counted(*window, held, bytes_max, schema);
+    Ok(Transformed::new(Expr::from(counted), true, TreeNodeRecursion::Jump))
+}
+
 fn function(expr: Expr, bytes_max: usize) -> Result<Transformed<Expr>> {
     match expr {
         Expr::ScalarFunction(ScalarFunction { func, args }) => Ok(match bounded::of(&func, bytes_max) {
@@ -185,11 +211,6 @@ fn casting(
     Ok(Transformed::yes(call(functions::cast(named, is_try), vec![*value], bytes_max)))
 }
 
-/// Whether every value takes a few bytes.
-fn is_small(kind: &DataType) -> bool {
-    kind.is_primitive() || kind.is_null() || *kind == DataType::Boolean
-}
-
 /// Whether rows of it may share the bytes that they show.
 fn is_view(kind: &DataType) -> bool {
     matches!(kind, DataType::Utf8View | DataType::BinaryView)
@@ -220,7 +241,7 @@ fn guard(expr: &mut Expr, bytes_max: usize) {
         _ => false,
     };
     if is_large(expr) {
-        let constant = std::mem::take(expr);
+        let constant = mem::take(expr);
         *expr = call(functions::held(), vec![constant], bytes_max);
     }
 }

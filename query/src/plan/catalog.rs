@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Schema of the tables about Tokenwatt itself.
-pub(super) const SYSTEM: &str = "system";
+pub(crate) const SYSTEM: &str = "system";
 
 /// Schema of the views that have roll-ups, from raw rows alone.
 const RAW: &str = "raw";
@@ -50,28 +50,55 @@ struct OneLake(Names, usize);
 #[derive(Clone)]
 struct Names {
     scope: Arc<Scope>,
-    /// Whether a name stands for what the reader may see of it, or for all of it.
-    is_restricted: bool,
+    purpose: Purpose,
+}
+
+/// What names are looked up for.
+#[derive(Clone, Copy, PartialEq)]
+enum Purpose {
+    /// A statement: a name stands for what its reader may see of it.
+    Asking,
+    /// A list for a reader: of what it may not read there are no names.
+    Listing,
+    /// Our own views: a name stands for all of it.
+    Viewing,
 }
 
 impl Catalogs {
     /// For what a reader asks: names stand for what it may see.
     pub(super) fn seen(scope: &Arc<Scope>) -> Arc<dyn CatalogProviderList> {
-        Arc::new(Catalogs(Names { scope: Arc::clone(scope), is_restricted: true }))
+        Arc::new(Catalogs(Names { scope: Arc::clone(scope), purpose: Purpose::Asking }))
     }
 
     /// For what our views are made of.
     pub(super) fn all(scope: &Arc<Scope>) -> Arc<dyn CatalogProviderList> {
-        Arc::new(Catalogs(Names { scope: Arc::clone(scope), is_restricted: false }))
+        Arc::new(Catalogs(Names { scope: Arc::clone(scope), purpose: Purpose::Viewing }))
     }
 }
 
 impl Names {
     fn seen(&self, name: &str, table: Option<Arc<dyn TableProvider>>) -> Result<Option<Arc<dyn TableProvider>>> {
         match table {
-            Some(table) if self.is_restricted => restrict::to(&self.scope.reader, name, table).map(Some),
+            Some(table) if self.purpose != Purpose::Viewing => restrict::to(&self.scope.reader, name, table).map(Some),
             table => Ok(table),
         }
+    }
+
+    /// The same names, for lists.
+    fn listed(&self) -> Names {
+        let purpose = if self.purpose == Purpose::Viewing { Purpose::Viewing } else { Purpose::Listing };
+        Names { scope: Arc::clone(&self.scope), purpose }
+    }
+
+    /// Whether the name is left out of a list for its reader.
+    async fn is_hidden(&self, schema: &str, name: &str) -> Result<bool> {
+        let reader = &self.scope.reader;
+        if self.purpose != Purpose::Listing || reader.sees_everything() {
+            return Ok(false);
+        }
+        let shelf = self.scope.shelf();
+        let relation = shelf.relations(&self.scope).await?.named(schema, name);
+        Ok(relation.is_some_and(|relation| relation.is_hidden_from(reader)))
     }
 }
 
@@ -98,7 +125,7 @@ impl CatalogProvider for Catalog {
         match name {
             SCHEMA => Some(Arc::new(Public(self.0.clone()))),
             SYSTEM => Some(Arc::new(System(self.0.clone()))),
-            INFORMATION => Some(Arc::new(Described::new(Arc::new(Catalogs(self.0.clone()))))),
+            INFORMATION => Some(Arc::new(Described::new(Arc::new(Catalogs(self.0.listed()))))),
             // Not among the names: who lists what there is does not look for it.
             PG_CATALOG => Some(Arc::new(PgCatalog(Arc::clone(&self.0.scope)))),
             RAW => Some(Arc::new(Raw(self.0.clone()))),
@@ -115,6 +142,9 @@ impl SchemaProvider for Public {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        if self.0.is_hidden(SCHEMA, name).await? {
+            return Ok(None);
+        }
         if let Some(view) = views::by_name(name) {
             return self.0.seen(name, Some(self.0.scope.view(view).await?));
         }
@@ -127,7 +157,7 @@ impl SchemaProvider for Public {
     }
 
     async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
-        let known = table_names().iter().any(|known| known == name);
+        let known = self.table_exist(name) && !self.0.is_hidden(SCHEMA, name).await?;
         let is_view = views::by_name(name).is_some();
         Ok(known.then_some(if is_view { TableType::View } else { TableType::Base }))
     }
@@ -145,6 +175,9 @@ impl SchemaProvider for System {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        if self.0.is_hidden(SYSTEM, name).await? {
+            return Ok(None);
+        }
         if let Some(view) = system::views::by_name(name) {
             return self.0.seen(&format!("{SYSTEM}.{name}"), Some(self.0.scope.view(view).await?));
         }
@@ -166,6 +199,10 @@ impl SchemaProvider for Raw {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        // it has the columns of the view of that name
+        if self.0.is_hidden(SCHEMA, name).await? {
+            return Ok(None);
+        }
         let Some(view) = views::by_name(name).filter(|view| rollup::of(view).is_some()) else { return Ok(None) };
         self.0.seen(&format!("{RAW}.{name}"), Some(self.0.scope.raw_view(view).await?))
     }

@@ -46,6 +46,7 @@ pub(super) fn column(schema: &str, table: &str, column: &str) -> Option<ViewColu
     match view(schema, table) {
         Some(view) => view.column(column),
         None if schema == SCHEMA => of_table(table).or(partition),
+        None if schema == SYSTEM => system::columns::of(table, column),
         None => None,
     }
 }

@@ -45,17 +45,24 @@ pub(super) fn to(reader: &Reader, name: &str, table: Arc<dyn TableProvider>) -> 
         return Ok(table);
     }
     let schema = table.schema();
+    let has = |column: &str| schema.column_with_name(column).is_some();
     let mut own = Vec::new();
-    let mut is_denied = schema.column_with_name(TENANT).is_none() && !reader.sees_infrastructure();
     for (column, seen) in [(TENANT, reader.tenants()), (REGION, reader.regions())] {
-        match (seen, schema.column_with_name(column)) {
-            (Seen::All, _) => (),
-            (Seen::Only(values), Some(_)) => own.push(is_among(column, values, &schema)?),
-            (Seen::Only(_), None) => is_denied |= !reader.sees_infrastructure(),
+        if let Seen::Only(values) = seen
+            && has(column)
+        {
+            own.push(is_among(column, values, &schema)?);
         }
     }
-    let denial = is_denied.then(|| format!("{name} belongs to no tenant, and {} sees only its own", reader.name()));
+    let denial = || format!("{name} belongs to no tenant, and {} sees only its own", reader.name());
+    let denial = denies(reader, has).then(denial);
     Ok(Arc::new(Restricted { table, own, denial }))
+}
+
+/// Whether the reader may read nothing of a table that has those columns: nothing says whose its rows are.
+pub(crate) fn denies(reader: &Reader, has: impl Fn(&str) -> bool) -> bool {
+    let is_bound = |seen: &Seen| matches!(seen, Seen::Only(_));
+    !reader.sees_infrastructure() && (!has(TENANT) || (is_bound(reader.regions()) && !has(REGION)))
 }
 
 /// The table below a restriction.
@@ -77,7 +84,7 @@ fn is_among(column: &str, values: &[String], schema: &Schema) -> Result<Expr> {
 struct Restricted {
     table: Arc<dyn TableProvider>,
     own: Vec<Expr>,
-    /// Why none of it may be read. Its columns are no secret: lists of columns show those of every table.
+    /// Why none of it may be read. It is in no list; what columns it has is no secret to who knows its name.
     denial: Option<String>,
 }
 

@@ -22,7 +22,7 @@ use datafusion_pg_catalog::pg_catalog::{
 use tokio::sync::OnceCell;
 
 use crate::plan::Scope;
-use relations::Relations;
+use relations::{Relation, Relations};
 
 /// Its name in SQL.
 pub(crate) const PG_CATALOG: &str = "pg_catalog";
@@ -58,8 +58,8 @@ impl Shelf {
         named.collect()
     }
 
-    /// The list of all relations, with their columns. It names what there is, not what a reader may see of it, as PostgreSQL's does.
-    async fn relations(&self, scope: &Arc<Scope>) -> Result<&Relations> {
+    /// The list of all relations, with their columns, whoever may read them.
+    pub(crate) async fn relations(&self, scope: &Arc<Scope>) -> Result<&Relations> {
         self.relations.get_or_try_init(|| Relations::list(scope.everything(), self.own_tables(scope))).await
     }
 
@@ -86,9 +86,10 @@ impl SchemaProvider for PgCatalog {
         if !own::NAMES.contains(&name) {
             return table.try_into_table_provider().map(Some);
         }
-        let relations = shelf.relations(&self.0).await?;
-        let batches = own::table(name, &table.schema(), relations, &shelf.library)?;
-        Ok(Some(Arc::new(MemTable::try_new(table.schema(), vec![batches])?)))
+        let seen: Vec<&Relation> = shelf.relations(&self.0).await?.seen_by(self.0.reader()).collect();
+        let schema = own::columns(name, &table.schema());
+        let batches = own::table(name, &schema, &seen, &shelf.library)?;
+        Ok(Some(Arc::new(MemTable::try_new(schema, vec![batches])?)))
     }
 
     fn table_exist(&self, name: &str) -> bool {

@@ -138,3 +138,49 @@ async fn a_cast_does_not_write_out_what_rows_share() {
     let error = world.try_ask("SELECT CAST(arrow_cast('x', 'Utf8View') AS BIGINT)").await.expect_err("no number");
     assert_eq!(error.kind, "invalid", "{error:?}");
 }
+
+/// Over a window every row has a result of its own, each of them as long as what it was made of.
+const WINDOWS: &[&str] = &[
+    "first_value(CASE WHEN x = 1 THEN repeat('x', 1000000) END) OVER (ORDER BY x)",
+    "nth_value(repeat('x', 100000), 1) OVER (ORDER BY x ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)",
+    "max(CASE WHEN x = 1 THEN repeat('x', 1000000) END) OVER (ORDER BY x)",
+    "max(CASE WHEN x = 1 THEN repeat('x', 1000000) END) OVER ()",
+    "array_agg(x) OVER (ORDER BY x)",
+    "array_agg(x) OVER ()",
+    "string_agg(CAST(x AS VARCHAR), ',') OVER (ORDER BY x)",
+    "exph(exp(x / 1000.0)) OVER (ORDER BY x)",
+    "exph(exp(x / 1000.0)) OVER ()",
+    "array_agg(x) OVER (ORDER BY x ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)",
+];
+
+#[tokio::test]
+async fn windows_do_not_multiply_what_they_give() {
+    let world = World::with(Config { memory_bytes_per_query: 64 << 20, ..Config::default() }).await;
+    for window in WINDOWS {
+        let sql = format!("SELECT count(v) FROM (SELECT {window} AS v FROM generate_series(1, 20000) AS t(x))");
+        let error = world.try_ask(&sql).await.expect_err(window);
+        assert_eq!(error.kind, "too_large", "{window}: {error:?}");
+        let named = ["query.column_bytes_max", "query.memory_bytes_per_query"];
+        assert!(named.iter().any(|setting| error.message.contains(setting)), "{window}: {error:?}");
+    }
+    until_idle(&world).await;
+    assert_eq!(world.rows("SELECT memory_bytes FROM system.queries").await, [[json!(0)]], "all of it was given back");
+    let series = "FROM generate_series(1, 300) AS t(x)";
+    for (window, expected) in [
+        ("max(exph_quantile(exph(x) OVER (ORDER BY x), 1.0))", json!(300.0)),
+        ("max(cardinality(array_agg(x) OVER (ORDER BY x)))", json!(300)),
+        ("sum(cardinality(array_agg(x) OVER (ORDER BY x ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)))", json!(599)),
+        ("max(first_value('a' || x) OVER (ORDER BY x DESC))", json!("a300")),
+        ("max(lag('a' || x) OVER (ORDER BY x))", json!("a99")),
+        ("count(max('a' || x) OVER (PARTITION BY x % 7))", json!(300)),
+    ] {
+        // the window stands inside of what reads it
+        let (outer, inner) = window.split_at(window.find('(').expect("a call") + 1);
+        let inner = inner.strip_suffix(')').expect("its end");
+        let sql = format!("SELECT {outer}v) FROM (SELECT {inner} AS v {series})");
+        assert_eq!(world.rows(&sql).await, [[expected]], "{sql}");
+    }
+    // more results than are held at once, each of them small
+    let sql = "SELECT count(v) FROM (SELECT max('a' || x) OVER (ORDER BY x) AS v FROM generate_series(1, 100000) AS t(x))";
+    assert_eq!(world.rows(sql).await, [[json!(100_000)]]);
+}

@@ -187,6 +187,64 @@ async fn infrastructure_is_a_right_of_its_own() {
     assert!(!rows(&world, &clerk, "DESCRIBE devices").await.is_empty());
 }
 
+/// Lists name what a reader may read and nothing else, whichever list it is.
+#[tokio::test]
+async fn lists_name_what_may_be_read() {
+    let world = fleet().await;
+    let all = Arc::new(Reader::local());
+    let acme_in_dublin = reader("acme in dublin", &["acme"], &["eu-west-1"], None);
+    let engineer = reader("engineer", &["acme"], &["*"], Some(true));
+    let mut lengths = Vec::new();
+    for reader in [&all, &acme(), &acme_in_dublin, &engineer] {
+        let mut readable = Vec::new();
+        for (schema, name) in listed(&world, &all).await {
+            if ask(&world, reader, &format!("SELECT count(*) FROM {schema}.{name}")).await.is_ok() {
+                readable.push((schema, name));
+            }
+        }
+        assert_eq!(listed(&world, reader).await, readable, "{reader:?}");
+        let of_columns = pairs(&world, reader, "SELECT DISTINCT table_schema, table_name FROM information_schema.columns").await;
+        assert_eq!(of_columns, readable, "{reader:?}");
+        let classes = "SELECT n.nspname, c.relname FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n \
+                       ON n.oid = c.relnamespace WHERE n.nspname IN ('public', 'system')";
+        assert_eq!(pairs(&world, reader, classes).await, readable, "{reader:?}");
+        let views = pairs(&world, reader, "SELECT schemaname, viewname FROM pg_catalog.pg_views").await;
+        assert!(views.iter().all(|view| readable.contains(view)), "{reader:?}: {views:?}");
+        let shown = rows(&world, reader, "SHOW TABLES").await.len();
+        assert!(shown >= readable.len(), "{reader:?}");
+        lengths.push(readable.len());
+    }
+    assert_eq!(lengths[0], lengths[3]);
+    assert!(lengths[0] > lengths[1] && lengths[1] >= lengths[2] && lengths[2] > 5, "{lengths:?}");
+}
+
+/// Schema and name of every table that the reader finds in a list, but those of `raw`, which are views of `public` again.
+async fn listed(world: &World, reader: &Arc<Reader>) -> Vec<(String, String)> {
+    let sql = "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema IN ('public', 'system')";
+    pairs(world, reader, sql).await
+}
+
+async fn pairs(world: &World, reader: &Arc<Reader>, sql: &str) -> Vec<(String, String)> {
+    let answer = ask(world, reader, sql).await.unwrap_or_else(|error| panic!("{error:?} from {sql}"));
+    let text = |value: &Value| value.as_str().expect("a name").to_owned();
+    let mut pairs: Vec<_> = answer.rows.iter().map(|row| (text(&row[0]), text(&row[1]))).collect();
+    pairs.retain(|(schema, _)| schema == "public" || schema == "system");
+    pairs.sort();
+    pairs
+}
+
+/// What an answer says of the tables it was made from says nothing of what others do.
+#[tokio::test]
+async fn versions_and_freshness_are_of_what_may_be_read() {
+    let world = fleet().await;
+    let sql = "SELECT sum(cost_usd) FROM cost_per_tenant";
+    let (own, whole) = (ask(&world, &acme(), sql).await.expect("an answer"), world.ask(sql).await);
+    assert!(whole.version.contains_key("prices") && whole.version.contains_key("devices") && whole.freshness.is_some());
+    assert_eq!(own.version.keys().collect::<Vec<_>>(), ["requests", "tokens"]);
+    assert!(own.freshness.is_none(), "the newest row may be anybody's");
+    assert_eq!(own.version["requests"], whole.version["requests"]);
+}
+
 /// No way of asking leads around it.
 #[tokio::test]
 async fn there_is_no_way_around() {

@@ -2,7 +2,7 @@
 
 use super::{login::SERVER_VERSION, refusal::Refusal};
 
-const CONSTANTS: [(&str, &str); 16] = [
+const CONSTANTS: [(&str, &str); 17] = [
     ("server_version", SERVER_VERSION),
     ("server_version_num", "160006"),
     ("server_encoding", "UTF8"),
@@ -19,6 +19,7 @@ const CONSTANTS: [(&str, &str); 16] = [
     ("lc_ctype", "C"),
     ("row_security", "on"),
     ("escape_string_warning", "on"),
+    ("default_table_access_method", "heap"),
 ];
 
 /// Settings that change nothing here whatever they hold: levels of isolation, of messages, and times for locks that nobody takes.

@@ -12,6 +12,7 @@ use pgwire::messages::{
     PgWireBackendMessage,
     response::{ReadyForQuery, TransactionStatus},
 };
+use serde_json::Value;
 use service::shutdown::CancellationToken;
 use telemetry::contract::SqlRequest;
 use tokio::time::timeout;
@@ -247,13 +248,14 @@ impl Conversation {
 
     /// The question as the engine is asked it.
     fn request(&self, bound: Bound) -> SqlRequest {
-        let sql = self.dialect.adapted(&bound.sql, &self.facts());
+        let sql = self.dialect.adapted(&bound.sql, &self.facts(&bound.params));
         let mut request = SqlRequest { sql, params: bound.params, ..SqlRequest::default() };
         self.settings.apply(&mut request);
         request
     }
 
-    fn facts(&self) -> super::dialect::Facts<'_> {
-        super::dialect::Facts { user: self.reader.name(), process: self.cancel.key().0, settings: &self.settings }
+    fn facts<'c>(&'c self, params: &'c BTreeMap<String, Value>) -> super::dialect::Facts<'c> {
+        let (user, process) = (self.reader.name(), self.cancel.key().0);
+        super::dialect::Facts { user, process, settings: &self.settings, params }
     }
 }

@@ -4,12 +4,12 @@
 //! library's rewriting may turn a part that it does not understand into NULL, which is harmless in a listing of columns and would be
 //! a lie in an answer.
 
-use std::ops::ControlFlow;
+use std::{collections::BTreeMap, ops::ControlFlow};
 
 use datafusion::sql::sqlparser::{
     ast::{
         CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, SelectItem,
-        SetExpr, Statement, Value, VisitMut, VisitorMut,
+        SetExpr, Statement, TableFactor, Value, VisitMut, VisitorMut,
     },
     dialect::PostgreSqlDialect,
     parser::Parser,
@@ -23,8 +23,10 @@ use crate::{
     session::{CATALOG, SCHEMA},
 };
 
-/// Longest question about the catalog, in words; psql's longest has some 500. It bounds how deep one can be, too.
+/// Most words of a question about the catalog that may make it deeper; psql's longest has some 500.
 const WORDS_MAX: usize = 1_500;
+/// Longest question about the catalog with its constants: SQLAlchemy names each relation that it asks about.
+const LENGTH_MAX: usize = 20_000;
 
 /// Words that only questions about the catalog or the connection hold, apart from all that begin with `pg_`.
 const TELLING: [&str; 16] = [
@@ -57,6 +59,8 @@ pub(super) struct Facts<'c> {
     pub(super) user: &'c str,
     pub(super) process: i32,
     pub(super) settings: &'c Settings,
+    /// Values of `$1`, `$2`, … as far as they are known.
+    pub(super) params: &'c BTreeMap<String, serde_json::Value>,
 }
 
 impl Dialect {
@@ -69,7 +73,8 @@ impl Dialect {
     fn rewritten(&self, sql: &str, facts: &Facts<'_>) -> Option<String> {
         let tokens = tokens(sql).ok()?;
         let words: Vec<&Token> = tokens.iter().map(|token| &token.token).collect();
-        if words.len() > WORDS_MAX || !is_about_catalog(&words) {
+        let makes_deeper = |word: &&&Token| !is_constant(word);
+        if words.len() > LENGTH_MAX || words.iter().filter(makes_deeper).count() > WORDS_MAX || !is_about_catalog(&words) {
             return None;
         }
         // The library knows whole questions by their words, so it looks at them first.
@@ -82,6 +87,14 @@ impl Dialect {
         let _ = VisitMut::visit(&mut statement, &mut Known { facts, asks_path });
         Some(statement.to_string())
     }
+}
+
+/// An item of a list, or what stands around it: however many there are, nothing is inside anything.
+fn is_constant(token: &Token) -> bool {
+    matches!(
+        token,
+        Token::Placeholder(_) | Token::Number(..) | Token::SingleQuotedString(_) | Token::Comma | Token::Whitespace(_)
+    )
 }
 
 fn is_about_catalog(words: &[&Token]) -> bool {
@@ -119,6 +132,7 @@ impl VisitorMut for Known<'_, '_> {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         let known = match expr {
             Expr::Function(function) => self.value(function).map(literal).or_else(|| nothing(function)),
+            Expr::Subquery(query) if is_of_nothing(query) => Some(literal(Value::Null)),
             // Grafana takes the search path apart with functions of rows that the engine does not have; the library looks for the
             // schema without a name instead.
             Expr::InList { list, .. } if self.asks_path && is_empty_text(list) => {
@@ -149,7 +163,7 @@ impl VisitorMut for Known<'_, '_> {
 impl Known<'_, '_> {
     /// What the function would give on this connection, if that is known without the engine.
     fn value(&self, function: &Function) -> Option<Value> {
-        let arguments = arguments(function);
+        let arguments = arguments(function, self.facts.params);
         Some(match (name(function)?.as_str(), arguments.as_slice()) {
             ("current_user" | "session_user" | "current_role" | "user", []) => text(self.facts.user),
             ("current_database" | "current_catalog", []) => text(CATALOG),
@@ -162,6 +176,8 @@ impl Known<'_, '_> {
             ("pg_is_in_recovery", []) => Value::Boolean(false),
             ("pg_get_userbyid", [_]) => text(CATALOG),
             ("pg_encoding_to_char", [_]) => text("UTF8"),
+            // A description comes before the values.
+            ("current_setting", [None, ..]) if is_placeholder(function) => Value::Null,
             ("current_setting", [Some(name), ..]) => match constants::of(name) {
                 Some(value) => text(value),
                 None => match self.facts.settings.show(name) {
@@ -196,6 +212,18 @@ fn nothing(function: &Function) -> Option<Expr> {
         }
         "generate_subscripts" => Some(null(DataType::Int(None))),
         _ => None,
+    }
+}
+
+/// Whether the subquery looks for what no column of ours has: a default, a sequence, a collation other than its type's.
+fn is_of_nothing(query: &Query) -> bool {
+    let SetExpr::Select(select) = query.body.as_ref() else { return false };
+    let Some(TableFactor::Table { name, .. }) = select.from.first().map(|from| &from.relation) else { return false };
+    let table = name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.as_str());
+    match (table, select.projection.as_slice()) {
+        (Some("pg_attrdef" | "pg_sequence" | "pg_collation"), _) => true,
+        (Some("pg_type"), [SelectItem::UnnamedExpr(column)]) => column.to_string().ends_with("typcollation"),
+        _ => false,
     }
 }
 
@@ -234,25 +262,50 @@ fn name(function: &Function) -> Option<String> {
 }
 
 /// The arguments, those that are texts with their text.
-fn arguments(function: &Function) -> Vec<Option<String>> {
-    let FunctionArguments::List(list) = &function.args else { return Vec::new() };
-    let text = |argument: &FunctionArg| match argument {
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value))) => match &value.value {
-            Value::SingleQuotedString(text) => Some(text.clone()),
-            _ => None,
-        },
+fn arguments(function: &Function, params: &BTreeMap<String, serde_json::Value>) -> Vec<Option<String>> {
+    let text = |value: Option<&Value>| match value? {
+        Value::SingleQuotedString(text) => Some(text.clone()),
+        Value::Placeholder(name) => Some(params.get(name.trim_start_matches('$'))?.as_str()?.to_owned()),
         _ => None,
     };
-    list.args.iter().map(text).collect()
+    constants(function).into_iter().map(text).collect()
+}
+
+fn is_placeholder(function: &Function) -> bool {
+    matches!(constants(function).first(), Some(Some(Value::Placeholder(_))))
+}
+
+/// The arguments that are constants, with a type of their own or without.
+fn constants(function: &Function) -> Vec<Option<&Value>> {
+    let FunctionArguments::List(list) = &function.args else { return Vec::new() };
+    list.args.iter().map(constant).collect()
+}
+
+fn constant(argument: &FunctionArg) -> Option<&Value> {
+    let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument else { return None };
+    let mut inner = expr;
+    while let Expr::Cast { expr, .. } = inner {
+        inner = expr;
+    }
+    match inner {
+        Expr::Value(value) => Some(&value.value),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::{Dialect, Facts};
     use crate::front::session::Settings;
 
     fn adapted(sql: &str) -> String {
-        let facts = Facts { user: "o'hara", process: 7, settings: &Settings::default() };
+        adapted_with(sql, &BTreeMap::new())
+    }
+
+    fn adapted_with(sql: &str, params: &BTreeMap<String, serde_json::Value>) -> String {
+        let facts = Facts { user: "o'hara", process: 7, settings: &Settings::default(), params };
         Dialect::default().adapted(sql, &facts)
     }
 
@@ -289,6 +342,42 @@ mod tests {
         assert_eq!(adapted(sql), "SELECT '' FROM pg_catalog.pg_class c");
         let sql = "SELECT unnest(pg_index.indkey), generate_subscripts(pg_index.indkey, 1) FROM pg_index";
         assert!(adapted(sql).starts_with("SELECT CAST(NULL AS SMALLINT), CAST(NULL AS INT) FROM"), "{}", adapted(sql));
+    }
+
+    /// SQLAlchemy asks, within a CASE, for a column's default, its sequence and its collation, each with a subquery.
+    #[test]
+    fn a_default_a_sequence_and_a_collation_are_nothing_s() {
+        let sql = "SELECT CASE WHEN a.atthasdef THEN (SELECT pg_get_expr(d.adbin, d.adrelid) FROM pg_catalog.pg_attrdef AS d \
+                   WHERE d.adrelid = a.attrelid) ELSE NULL END, CASE WHEN (a.attidentity <> $1::VARCHAR) THEN (SELECT \
+                   json_build_object($2::VARCHAR, pg_catalog.pg_sequence.seqstart) FROM pg_catalog.pg_sequence WHERE \
+                   seqrelid = a.attrelid) ELSE NULL END, CASE WHEN ((SELECT pg_catalog.pg_type.typcollation FROM \
+                   pg_catalog.pg_type WHERE pg_catalog.pg_type.oid = a.atttypid) <> a.attcollation) THEN 1 END \
+                   FROM pg_catalog.pg_attribute AS a";
+        let asked = adapted(sql);
+        assert!(!asked.contains("(SELECT") && !asked.contains("json_build_object"), "{asked}");
+        assert_eq!(asked.matches("NULL").count(), 5, "{asked}");
+        // Whatever else is asked of them stays.
+        let sql = "SELECT 1 FROM pg_catalog.pg_type AS t WHERE t.oid IN (SELECT adrelid FROM pg_catalog.pg_attrdef)";
+        assert!(adapted(sql).contains("(SELECT adrelid"), "{}", adapted(sql));
+    }
+
+    /// The name of a setting may be a parameter, whose value comes after the description.
+    #[test]
+    fn a_setting_is_named_by_a_parameter() {
+        let sql = "SELECT current_setting($1::VARCHAR) AS held";
+        assert_eq!(adapted(sql), "SELECT NULL AS held");
+        let known = BTreeMap::from([("1".to_owned(), serde_json::json!("server_encoding"))]);
+        assert_eq!(adapted_with(sql, &known), "SELECT 'UTF8' AS held");
+    }
+
+    /// One that names four thousand relations is read, one as deep as it is long is not.
+    #[test]
+    fn a_long_list_is_not_a_deep_question() {
+        let numbers = (1..4_000).map(|n| format!("${n}")).collect::<Vec<_>>().join(", ");
+        let long = adapted(&format!("SELECT pg_catalog.pg_get_expr(1, 2) FROM pg_class WHERE oid IN ({numbers})"));
+        assert!(long.contains("FROM pg_catalog.pg_class"), "{}", long.get(..100).unwrap_or_default());
+        let deep = format!("SELECT {}1 FROM pg_class", "- ".repeat(2_000));
+        assert_eq!(adapted(&deep), deep);
     }
 
     /// SQLAlchemy escapes with a slash, ADBC compares functions with numbers.

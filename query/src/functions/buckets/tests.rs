@@ -63,3 +63,26 @@ async fn what_is_no_histogram_is_refused() {
         assert!(refused.contains(text), "{refused} from {sql}");
     }
 }
+
+/// Groups are merged each by itself, on one thread or on several, with few groups or one for every row.
+#[tokio::test]
+async fn groups_are_merged_apart() {
+    for partitions in [1, 2, 8] {
+        let session = session(partitions, |_| {});
+        let merged = |groups: i64| {
+            format!(
+                "WITH sent AS (SELECT x % {groups} AS g, [1.0, 2.0] AS bounds, CASE WHEN x <> 5 THEN [x, 1, 0] END AS counts \
+                 FROM generate_series(1, 9000) AS t(x)), merged AS (SELECT g, buckets_merge(bounds, counts) FILTER (WHERE x <> 7) AS h \
+                 FROM (SELECT *, counts[1] AS x FROM sent) GROUP BY g) "
+            )
+        };
+        let few = format!("{} SELECT array_to_string(h['counts'], ' ') FROM merged ORDER BY g", merged(3));
+        let counts = column(&session, &few).await;
+        let counts: Vec<_> = counts.as_string::<i32>().iter().flatten().collect();
+        // of the numbers 1 to 9000 by their remainder, but for 5, which has no counts, and 7, which is filtered out
+        assert_eq!(counts, ["13504500 3000 0", "13498493 2999 0", "13501495 2999 0"], "{partitions} partitions");
+        let many = format!("{} SELECT sum(h['counts'][1]) FROM merged", merged(9_000));
+        let sums = column(&session, &many).await;
+        assert_eq!(sums.as_primitive::<arrow::datatypes::Int64Type>().value(0), 40_504_500 - 12, "{partitions} partitions");
+    }
+}

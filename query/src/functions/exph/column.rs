@@ -122,7 +122,8 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn new(rows: usize) -> Writer {
         let list = || {
-            let list = ListBuilder::with_capacity(Int64Builder::new(), rows);
+            // no room set aside: over a window every row is a column of its own
+            let list = ListBuilder::with_capacity(Int64Builder::with_capacity(0), rows);
             match Kind::IntList.arrow() {
                 DataType::List(element) => list.with_field(element),
                 _ => list,

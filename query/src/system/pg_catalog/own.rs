@@ -8,12 +8,12 @@ use arrow::{
         ArrayRef, BooleanArray, Float64Array, Int16Array, Int32Array, Int64Array, RecordBatch, StringArray,
         new_null_array,
     },
-    datatypes::{DataType, SchemaRef},
+    datatypes::{DataType, Field, Schema, SchemaRef},
 };
 use datafusion::common::Result;
 use datafusion_pg_catalog::pg_catalog::PgCatalogStaticTables;
 
-use super::relations::{Column, NAMESPACES, Relation, Relations};
+use super::relations::{Column, NAMESPACES, Relation};
 use crate::{
     encode::postgres::{kind, modifier, size},
     session::CATALOG,
@@ -32,11 +32,21 @@ const CLASS_CLASS: i32 = 1259;
 const DEFAULT_COLLATION: i32 = 100;
 const UTF8: i32 = 6;
 
+/// The columns of the table of that name: the library's, and those that clients ask for and it lacks.
+pub(super) fn columns(name: &str, library: &SchemaRef) -> SchemaRef {
+    if name != "pg_class" {
+        return Arc::clone(library);
+    }
+    let text = || Arc::new(Field::new("item", DataType::Utf8, true));
+    let lists = ["relacl", "reloptions"].map(|name| Arc::new(Field::new(name, DataType::List(text()), true)));
+    Arc::new(Schema::new(library.fields().iter().cloned().chain(lists).collect::<Vec<_>>()))
+}
+
 /// The table of that name.
 pub(super) fn table(
     name: &str,
     schema: &SchemaRef,
-    relations: &Relations,
+    relations: &[&Relation],
     library: &PgCatalogStaticTables,
 ) -> Result<Vec<RecordBatch>> {
     let own = match name {
@@ -56,8 +66,8 @@ fn namespace(schema: &str) -> i32 {
     NAMESPACES.iter().find(|(_, name)| *name == schema).map_or(0, |(oid, _)| *oid)
 }
 
-fn classes(schema: &SchemaRef, relations: &Relations) -> Result<RecordBatch> {
-    let of = || relations.iter();
+fn classes(schema: &SchemaRef, relations: &[&Relation]) -> Result<RecordBatch> {
+    let of = || relations.iter().copied();
     filled(
         schema,
         of().count(),
@@ -78,9 +88,10 @@ fn classes(schema: &SchemaRef, relations: &Relations) -> Result<RecordBatch> {
     )
 }
 
-fn attributes(schema: &SchemaRef, relations: &Relations) -> Result<RecordBatch> {
+fn attributes(schema: &SchemaRef, relations: &[&Relation]) -> Result<RecordBatch> {
     let columns: Vec<(&Relation, usize, &Column)> = relations
         .iter()
+        .copied()
         .flat_map(|relation| relation.columns.iter().zip(1..).map(move |(column, number)| (relation, number, column)))
         .collect();
     let of = || columns.iter();
@@ -110,7 +121,7 @@ fn attributes(schema: &SchemaRef, relations: &Relations) -> Result<RecordBatch> 
 /// The library's comments on what is PostgreSQL's, and ours on relations and columns.
 fn descriptions(
     schema: &SchemaRef,
-    relations: &Relations,
+    relations: &[&Relation],
     library: &PgCatalogStaticTables,
 ) -> Result<Vec<RecordBatch>> {
     let mut comments: Vec<(i32, i32, &str)> = Vec::new();
@@ -179,8 +190,8 @@ fn roles(schema: &SchemaRef) -> Result<RecordBatch> {
 }
 
 /// `pg_tables` or `pg_views`.
-fn named(schema: &SchemaRef, relations: &Relations, are_views: bool) -> Result<RecordBatch> {
-    let found: Vec<&Relation> = relations.iter().filter(|relation| relation.is_view == are_views).collect();
+fn named(schema: &SchemaRef, relations: &[&Relation], are_views: bool) -> Result<RecordBatch> {
+    let found: Vec<&Relation> = relations.iter().copied().filter(|relation| relation.is_view == are_views).collect();
     let of = || found.iter();
     let names = texts(of().map(|relation| Some(relation.name.as_str())));
     filled(

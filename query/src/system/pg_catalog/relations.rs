@@ -7,6 +7,8 @@ use datafusion::{catalog::CatalogProviderList, common::Result, logical_expr::Tab
 
 use super::{Library, PG_CATALOG};
 use crate::{
+    plan::{SYSTEM, denies},
+    reader::Reader,
     session::{CATALOG, SCHEMA},
     system, views,
 };
@@ -31,11 +33,11 @@ const KNOWN: [(&str, i32); 8] = [
 
 /// Schemas by number.
 pub(super) const NAMESPACES: [(i32, &str); 4] =
-    [(11, PG_CATALOG), (2_200, SCHEMA), (13_000, "information_schema"), (13_001, "system")];
+    [(11, PG_CATALOG), (2_200, SCHEMA), (13_000, "information_schema"), (13_001, SYSTEM)];
 
 /// A table or view.
 #[derive(Debug)]
-pub(super) struct Relation {
+pub(crate) struct Relation {
     pub(super) oid: i32,
     pub(super) schema: String,
     pub(super) name: String,
@@ -57,7 +59,7 @@ pub(super) struct Column {
 
 /// All of them.
 #[derive(Debug)]
-pub(super) struct Relations {
+pub(crate) struct Relations {
     all: Vec<Relation>,
     by_oid: BTreeMap<i32, usize>,
 }
@@ -70,7 +72,7 @@ impl Relations {
     pub(super) async fn list(catalogs: Arc<dyn CatalogProviderList>, library: Library) -> Result<Relations> {
         let mut all = Vec::new();
         let catalog = catalogs.catalog(CATALOG);
-        for (schema, from) in [(SCHEMA, PUBLIC_FROM), ("system", HIDDEN_FROM)] {
+        for (schema, from) in [(SCHEMA, PUBLIC_FROM), (SYSTEM, HIDDEN_FROM)] {
             let Some(provider) = catalog.as_ref().and_then(|catalog| catalog.schema(schema)) else { continue };
             for (name, oid) in provider.table_names().into_iter().zip(from..) {
                 let Some(table) = provider.table(&name).await? else { continue };
@@ -92,21 +94,42 @@ impl Relations {
         self.all.iter()
     }
 
+    /// Those of which the reader may read something.
+    pub(super) fn seen_by(&self, reader: &Reader) -> impl Iterator<Item = &Relation> {
+        self.iter().filter(|relation| !relation.is_hidden_from(reader))
+    }
+
+    /// The relation of that name.
+    pub(crate) fn named(&self, schema: &str, name: &str) -> Option<&Relation> {
+        self.iter().find(|relation| relation.schema == schema && relation.name == name)
+    }
+
     /// The relation of that number.
     pub(super) fn of(&self, oid: i32) -> Option<&Relation> {
         self.by_oid.get(&oid).and_then(|at| self.all.get(*at))
     }
 }
 
+impl Relation {
+    /// Whether none of it is the reader's to read. PostgreSQL's own tables are everybody's, and of some of ours everybody has a part.
+    pub(crate) fn is_hidden_from(&self, reader: &Reader) -> bool {
+        let is_everybodys = self.schema == PG_CATALOG || (self.schema == SYSTEM && system::OWN.contains(&self.name.as_str()));
+        let has = |column: &str| self.columns.iter().any(|known| known.name == column);
+        !is_everybodys && denies(reader, has)
+    }
+}
+
 fn relation(oid: i32, schema: &str, name: String, is_view: bool, columns: &arrow::datatypes::Schema) -> Relation {
     let view = match schema {
         SCHEMA => views::by_name(&name),
-        "system" => system::views::by_name(&name),
+        SYSTEM => system::views::by_name(&name),
         _ => None,
     };
     let table = telemetry::table::by_name(&name).filter(|_| schema == SCHEMA);
+    let own = (schema == SYSTEM).then_some(name.as_str());
     let doc = |column: &str| match view {
         Some(view) => view.column(column).map(|column| meaning(column.doc, column.unit)),
+        None if schema == SYSTEM => system::columns::of(&name, column).map(|column| meaning(column.doc, column.unit)),
         None => table?.column(column).map(|column| meaning(column.doc, column.unit)),
     };
     let columns = columns.fields().iter().map(|field| Column {
@@ -119,7 +142,7 @@ fn relation(oid: i32, schema: &str, name: String, is_view: bool, columns: &arrow
         oid,
         schema: schema.to_owned(),
         is_view: is_view || view.is_some(),
-        doc: view.map(|view| view.doc).or(table.map(|table| table.doc)),
+        doc: view.map(|view| view.doc).or(table.map(|table| table.doc)).or_else(|| own.and_then(system::comment)),
         sql: view.map(|view| view.sql),
         columns: columns.collect(),
         name,

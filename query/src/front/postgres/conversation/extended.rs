@@ -58,6 +58,8 @@ pub(super) enum Portal {
     Word(Statement),
     /// Not begun yet. What a client was told of its columns, it will get.
     Question { bound: Bound, formats: Formats, described: Option<SchemaRef> },
+    /// A cursor of that name, which is not declared yet.
+    Cursor(String, Bound),
     /// Under way.
     Running(Rows),
     /// Sent to its last row.
@@ -78,7 +80,7 @@ impl Prepared {
             _ => return Err(Refusal::error("42601", "a prepared statement is one statement")),
         };
         let question = match &statement {
-            Statement::Query(sql) | Statement::Copy(Copy { query: sql, .. }) => sql.as_str(),
+            Statement::Query(sql) | Statement::Copy(Copy { query: sql, .. }) | Statement::Declare(_, sql) => sql.as_str(),
             _ => "",
         };
         // 0 and `unknown` are left to us.
@@ -173,6 +175,10 @@ impl Conversation {
                 }
                 Portal::Word(Statement::Copy(copy.clone()))
             }
+            Statement::Declare(name, _) => {
+                let bound = prepared.placeholders.bound(&prepared.kinds(), &bind).map_err(End::Refused)?;
+                Portal::Cursor(name.clone(), bound)
+            }
             other => Portal::Word(other.clone()),
         };
         if self.portals.len() >= CURSORS_MAX && !self.portals.contains_key(&bind.portal) {
@@ -221,6 +227,10 @@ impl Conversation {
             self.portals.insert(name, portal);
             return self.columns(schema.as_ref(), &Formats::text());
         }
+        if let Portal::Cursor(..) = &portal {
+            self.portals.insert(name, portal);
+            return self.columns(None, &Formats::text());
+        }
         if matches!(portal, Portal::Done) {
             return self.wire.gather(&PgWireBackendMessage::NoData(NoData::new()));
         }
@@ -246,7 +256,7 @@ impl Conversation {
         let (bound, formats, described) = match portal {
             Portal::Running(rows) => return Ok(rows),
             Portal::Question { bound, formats, described } => (bound, formats, described),
-            Portal::Word(_) | Portal::Done => {
+            Portal::Word(_) | Portal::Cursor(..) | Portal::Done => {
                 return Err(End::Refused(Refusal::error("55000", "the portal has no rows")));
             }
         };
@@ -262,6 +272,10 @@ impl Conversation {
         let portal = mem::replace(portal, Portal::Done);
         match portal {
             Portal::Word(statement) => self.word(statement).await,
+            Portal::Cursor(cursor, bound) => {
+                self.check_transaction(&Statement::Declare(cursor.clone(), bound.sql.clone()))?;
+                self.declare(cursor, bound)
+            }
             Portal::Done => complete(&mut self.wire, "SELECT 0"),
             question => {
                 let sql = match &question {
@@ -286,7 +300,7 @@ impl Conversation {
             Statement::Empty => self.wire.gather(&PgWireBackendMessage::EmptyQueryResponse(EmptyQueryResponse::new())),
             Statement::Copy(copy) => self.copy(&copy).await,
             Statement::Show(name) => self.show_rows(&name),
-            Statement::Declare(name, sql) => self.declare(name, sql),
+            Statement::Declare(name, sql) => self.declare(name, Bound { sql, params: Default::default() }),
             Statement::Fetch(name, rows) => self.fetch_rows(&name, rows).await,
             other => match self.pass(&other).map_err(End::Refused)? {
                 Some(tag) => complete(&mut self.wire, tag),

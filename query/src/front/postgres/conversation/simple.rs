@@ -39,7 +39,7 @@ impl Conversation {
             Statement::Query(sql) => self.question(&sql).await,
             Statement::Copy(copy) => self.copy(&copy).await,
             Statement::Show(name) => self.show(&name),
-            Statement::Declare(name, sql) => self.declare(name, sql),
+            Statement::Declare(name, sql) => self.declare(name, Bound { sql, params: BTreeMap::new() }),
             Statement::Fetch(name, rows) => self.fetch(&name, rows).await,
             other => match self.pass(&other).map_err(End::Refused)? {
                 Some(tag) => complete(&mut self.wire, tag),
@@ -107,7 +107,7 @@ impl Conversation {
         }
     }
 
-    pub(super) fn declare(&mut self, name: String, sql: String) -> Result<(), End> {
+    pub(super) fn declare(&mut self, name: String, bound: Bound) -> Result<(), End> {
         if self.status != TransactionStatus::Transaction {
             let refusal = Refusal::error("25P01", "DECLARE CURSOR can only be used in transaction blocks");
             return Err(End::Refused(refusal.with_hint("BEGIN first")));
@@ -115,7 +115,6 @@ impl Conversation {
         if self.portals.len() >= CURSORS_MAX {
             return Err(End::Refused(Refusal::error("53000", format!("{CURSORS_MAX} cursors are open"))));
         }
-        let bound = Bound { sql, params: BTreeMap::new() };
         self.portals.insert(name, Portal::question(bound, Formats::text()));
         complete(&mut self.wire, "DECLARE CURSOR")
     }
