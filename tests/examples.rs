@@ -122,7 +122,9 @@ async fn the_examples_run() {
         }
         let notebook = repository("examples/cost_per_tenant.ipynb").display().to_string();
         let text = run("tests/clients/notebook.py", &[&notebook]);
-        for words in ["acme", "initech", "[image/png]", "11.145596 USD", "usd_per_million_output_tokens", "unpriced_hosts"] {
+        for words in
+            ["acme", "initech", "[image/png]", "11.145596 USD", "usd_per_million_output_tokens", "unpriced_hosts"]
+        {
             assert!(text.contains(words), "the notebook shows no {words}:\n{text}");
         }
     });

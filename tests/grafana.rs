@@ -3,7 +3,8 @@
 use crate::world::{World, client, finish, repository, tokenwatt};
 
 /// An objective, so that its dashboard has something to show.
-const OBJECTIVE: &str = "[[slo]]\nname = \"ttft\"\nindicator = \"ttft_s\"\nmeasured_at = \"server\"\nthreshold = 1.0\nobjective = 0.99\n";
+const OBJECTIVE: &str =
+    "[[slo]]\nname = \"ttft\"\nindicator = \"ttft_s\"\nmeasured_at = \"server\"\nthreshold = 1.0\nobjective = 0.99\n";
 
 /// Every panel of every dashboard answers with rows in time under its unit, and its variables offer something.
 #[test]

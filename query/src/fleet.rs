@@ -97,7 +97,8 @@ impl Fleet {
             let mut bound = self.bound.lock();
             (bound.fold(measured), bound.folded())
         };
-        let help = "Label sets of the fleet's series beyond query.metrics_series_max, which are added up as `__other__`.";
+        let help =
+            "Label sets of the fleet's series beyond query.metrics_series_max, which are added up as `__other__`.";
         self.engine.deps.metrics.gauge("tokenwatt_query_series_folded", help, &[]).set(folded as f64);
         self.series.lock().add(minute, measured);
         Ok(())

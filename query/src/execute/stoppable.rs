@@ -15,8 +15,11 @@ use arrow::{
     datatypes::{DataType, SchemaRef},
 };
 use datafusion::{
-    common::{Result, resources_err, tree_node::TreeNodeRecursion},
-    execution::TaskContext,
+    common::{Result, resources_err, tree_node::TreeNodeRecursion, utils::memory::RecordBatchMemoryCounter},
+    execution::{
+        TaskContext,
+        memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation},
+    },
     physical_plan::{
         ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties,
         RecordBatchStream, ReplaceChildrenOptions, SendableRecordBatchStream, metrics::MetricsSet,
@@ -31,36 +34,52 @@ const REPEATED_BYTES_MAX: usize = 64 << 10;
 
 /// The plan with every operator made stoppable.
 pub(super) fn stoppable(plan: Arc<dyn ExecutionPlan>, running: &Arc<Running>) -> Result<Arc<dyn ExecutionPlan>> {
-    // Such an operator writes one row of its input down again for every match.
-    let repeats = plan.name().contains("Join") || plan.name() == "UnnestExec";
+    let above = Above::of(plan.name());
     let mut children = Vec::with_capacity(plan.children().len());
     for child in plan.children() {
         let inner = stoppable(Arc::clone(child), running)?;
-        children.push(if repeats { Stoppable::new(inner, running, Some(REPEATED_BYTES_MAX)) } else { inner });
+        children.push(if above == Above::Passes { inner } else { Stoppable::new(inner, running, above) });
     }
     let plan = if children.is_empty() {
         plan
     } else {
         plan.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep))?
     };
-    Ok(Stoppable::new(plan, running, None))
+    Ok(Stoppable::new(plan, running, Above::Passes))
+}
+
+/// What the operator above does with rows, as far as it matters below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Above {
+    /// Nothing that is not counted elsewhere.
+    Passes,
+    /// It writes one row of its input down again for every match.
+    Repeats,
+    /// It keeps all of its input until the last row, and counts none of it.
+    Holds,
+}
+
+impl Above {
+    fn of(operator: &str) -> Above {
+        match operator {
+            "UnnestExec" => Above::Repeats,
+            "WindowAggExec" => Above::Holds,
+            join if join.contains("Join") => Above::Repeats,
+            _ => Above::Passes,
+        }
+    }
 }
 
 struct Stoppable {
     inner: Arc<dyn ExecutionPlan>,
     running: Arc<Running>,
-    /// The most bytes of a value, where the operator above writes it again with every copy of its row.
-    value_bytes_max: Option<usize>,
+    above: Above,
 }
 
 impl Stoppable {
     #[expect(clippy::new_ret_no_self, reason = "plans are passed as what they can do")]
-    fn new(
-        inner: Arc<dyn ExecutionPlan>,
-        running: &Arc<Running>,
-        value_bytes_max: Option<usize>,
-    ) -> Arc<dyn ExecutionPlan> {
-        Arc::new(Stoppable { inner, running: Arc::clone(running), value_bytes_max })
+    fn new(inner: Arc<dyn ExecutionPlan>, running: &Arc<Running>, above: Above) -> Arc<dyn ExecutionPlan> {
+        Arc::new(Stoppable { inner, running: Arc::clone(running), above })
     }
 }
 
@@ -106,14 +125,15 @@ impl ExecutionPlan for Stoppable {
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let inner = children.pop().unwrap_or_else(|| Arc::clone(&self.inner));
-        Ok(Stoppable::new(inner, &self.running, self.value_bytes_max))
+        Ok(Stoppable::new(inner, &self.running, self.above))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         self.running.check()?;
         let _entered = self.running.enter(Phase::Executing);
         let inner = self.inner.execute(partition, context)?;
-        Ok(Box::pin(Stopping { inner, running: Arc::clone(&self.running), value_bytes_max: self.value_bytes_max }))
+        let held = (self.above == Above::Holds).then(|| Held::of(&self.running));
+        Ok(Box::pin(Stopping { inner, running: Arc::clone(&self.running), above: self.above, held }))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -124,7 +144,27 @@ impl ExecutionPlan for Stoppable {
 struct Stopping {
     inner: SendableRecordBatchStream,
     running: Arc<Running>,
-    value_bytes_max: Option<usize>,
+    above: Above,
+    held: Option<Held>,
+}
+
+/// What the operator above holds of the rows that went up, charged to the query for as long as it reads them.
+struct Held {
+    bytes: RecordBatchMemoryCounter,
+    reservation: MemoryReservation,
+}
+
+impl Held {
+    fn of(running: &Arc<Running>) -> Held {
+        let pool = Arc::clone(&running.memory) as Arc<dyn MemoryPool>;
+        let reservation = MemoryConsumer::new("a window over whole partitions").register(&pool);
+        Held { bytes: RecordBatchMemoryCounter::new(), reservation }
+    }
+
+    fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.bytes.count_batch(batch);
+        self.reservation.try_resize(self.bytes.memory_usage())
+    }
 }
 
 impl Stream for Stopping {
@@ -134,8 +174,13 @@ impl Stream for Stopping {
         self.running.check()?;
         let _entered = self.running.enter(Phase::Executing);
         let polled = self.inner.poll_next_unpin(context);
-        if let (Poll::Ready(Some(Ok(batch))), Some(bytes_max)) = (&polled, self.value_bytes_max) {
-            check_values(batch, bytes_max)?;
+        if let Poll::Ready(Some(Ok(batch))) = &polled {
+            if self.above == Above::Repeats {
+                check_values(batch, REPEATED_BYTES_MAX)?;
+            }
+            if let Some(held) = &mut self.held {
+                held.add(batch)?;
+            }
         }
         polled
     }

@@ -96,7 +96,8 @@ mod tests {
     }
 
     fn minute(names: &[&str]) -> Measured {
-        let buckets = || Buckets { at_most: vec![1.0, 2.0], count: 2.0, sum: 3.0, slowest: Some(("t".to_owned(), 1.5)) };
+        let buckets =
+            || Buckets { at_most: vec![1.0, 2.0], count: 2.0, sum: 3.0, slowest: Some(("t".to_owned(), 1.5)) };
         Measured {
             buckets: names.iter().map(|name| (Family::Ttft, region(name), buckets())).collect(),
             increments: names.iter().map(|name| (Family::Requests, region(name), 10.0)).collect(),
@@ -119,7 +120,10 @@ mod tests {
         let totals: Vec<_> = second.totals.iter().map(|(_, labels, at, usd)| (names(labels), *at, *usd)).collect();
         assert_eq!(totals, [("__other__".to_owned(), 7, 1.0), ("b".to_owned(), 7, 0.5)]);
         let (_, labels, folded) = &second.buckets[0];
-        assert_eq!((names(labels), folded.count, folded.at_most.clone()), ("__other__".to_owned(), 4.0, vec![2.0, 4.0]));
+        assert_eq!(
+            (names(labels), folded.count, folded.at_most.clone()),
+            ("__other__".to_owned(), 4.0, vec![2.0, 4.0])
+        );
         assert_eq!(folded.slowest, Some(("t".to_owned(), 1.5)));
         let gauges: Vec<_> = second.gauges.iter().map(|(_, labels, _)| names(labels)).collect();
         assert_eq!(gauges, ["b"]);

@@ -163,6 +163,10 @@ async fn windows_do_not_multiply_what_they_give() {
         let named = ["query.column_bytes_max", "query.memory_bytes_per_query"];
         assert!(named.iter().any(|setting| error.message.contains(setting)), "{window}: {error:?}");
     }
+    // A window over whole partitions keeps its rows until the last has come.
+    let sql = "SELECT count(n) FROM (SELECT count(*) OVER () AS n, x, x * 2 AS y FROM generate_series(1, 12000000) AS t(x)) WHERE x + y > 0";
+    let error = world.try_ask(sql).await.expect_err("too many rows");
+    assert!(error.kind == "too_large" && error.message.contains("query.memory_bytes_per_query"), "{error:?}");
     until_idle(&world).await;
     assert_eq!(world.rows("SELECT memory_bytes FROM system.queries").await, [[json!(0)]], "all of it was given back");
     let series = "FROM generate_series(1, 300) AS t(x)";
@@ -181,6 +185,7 @@ async fn windows_do_not_multiply_what_they_give() {
         assert_eq!(world.rows(&sql).await, [[expected]], "{sql}");
     }
     // more results than are held at once, each of them small
-    let sql = "SELECT count(v) FROM (SELECT max('a' || x) OVER (ORDER BY x) AS v FROM generate_series(1, 100000) AS t(x))";
+    let sql =
+        "SELECT count(v) FROM (SELECT max('a' || x) OVER (ORDER BY x) AS v FROM generate_series(1, 100000) AS t(x))";
     assert_eq!(world.rows(sql).await, [[json!(100_000)]]);
 }

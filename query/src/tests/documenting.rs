@@ -176,7 +176,11 @@ async fn views_and_columns_have_comments_and_units() {
     }
     let of_system = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'system' AND (comment IS NULL \
                      OR (unit IS NULL AND (data_type = 'Float64' OR column_name IN ('rows', 'bytes', 'files', 'count'))))";
-    assert_eq!(world.rows(of_system).await, Vec::<Vec<Value>>::new(), "columns of `system` that do not say what they are");
+    assert_eq!(
+        world.rows(of_system).await,
+        Vec::<Vec<Value>>::new(),
+        "columns of `system` that do not say what they are"
+    );
     assert_eq!(faults, Vec::<String>::new());
     assert_eq!(world.rows("SHOW TABLES").await[0][2], json!("calls"));
     assert!(world.rows("SHOW COLUMNS FROM ttft").await.len() > 10);

@@ -203,7 +203,8 @@ async fn lists_name_what_may_be_read() {
             }
         }
         assert_eq!(listed(&world, reader).await, readable, "{reader:?}");
-        let of_columns = pairs(&world, reader, "SELECT DISTINCT table_schema, table_name FROM information_schema.columns").await;
+        let of_columns =
+            pairs(&world, reader, "SELECT DISTINCT table_schema, table_name FROM information_schema.columns").await;
         assert_eq!(of_columns, readable, "{reader:?}");
         let classes = "SELECT n.nspname, c.relname FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n \
                        ON n.oid = c.relnamespace WHERE n.nspname IN ('public', 'system')";
@@ -220,7 +221,8 @@ async fn lists_name_what_may_be_read() {
 
 /// Schema and name of every table that the reader finds in a list, but those of `raw`, which are views of `public` again.
 async fn listed(world: &World, reader: &Arc<Reader>) -> Vec<(String, String)> {
-    let sql = "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema IN ('public', 'system')";
+    let sql =
+        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema IN ('public', 'system')";
     pairs(world, reader, sql).await
 }
 

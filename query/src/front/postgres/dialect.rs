@@ -74,7 +74,10 @@ impl Dialect {
         let tokens = tokens(sql).ok()?;
         let words: Vec<&Token> = tokens.iter().map(|token| &token.token).collect();
         let makes_deeper = |word: &&&Token| !is_constant(word);
-        if words.len() > LENGTH_MAX || words.iter().filter(makes_deeper).count() > WORDS_MAX || !is_about_catalog(&words) {
+        if words.len() > LENGTH_MAX
+            || words.iter().filter(makes_deeper).count() > WORDS_MAX
+            || !is_about_catalog(&words)
+        {
             return None;
         }
         // The library knows whole questions by their words, so it looks at them first.

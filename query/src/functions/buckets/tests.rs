@@ -83,6 +83,10 @@ async fn groups_are_merged_apart() {
         assert_eq!(counts, ["13504500 3000 0", "13498493 2999 0", "13501495 2999 0"], "{partitions} partitions");
         let many = format!("{} SELECT sum(h['counts'][1]) FROM merged", merged(9_000));
         let sums = column(&session, &many).await;
-        assert_eq!(sums.as_primitive::<arrow::datatypes::Int64Type>().value(0), 40_504_500 - 12, "{partitions} partitions");
+        assert_eq!(
+            sums.as_primitive::<arrow::datatypes::Int64Type>().value(0),
+            40_504_500 - 12,
+            "{partitions} partitions"
+        );
     }
 }

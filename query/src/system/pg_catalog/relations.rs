@@ -113,7 +113,8 @@ impl Relations {
 impl Relation {
     /// Whether none of it is the reader's to read. PostgreSQL's own tables are everybody's, and of some of ours everybody has a part.
     pub(crate) fn is_hidden_from(&self, reader: &Reader) -> bool {
-        let is_everybodys = self.schema == PG_CATALOG || (self.schema == SYSTEM && system::OWN.contains(&self.name.as_str()));
+        let is_everybodys =
+            self.schema == PG_CATALOG || (self.schema == SYSTEM && system::OWN.contains(&self.name.as_str()));
         let has = |column: &str| self.columns.iter().any(|known| known.name == column);
         !is_everybodys && denies(reader, has)
     }

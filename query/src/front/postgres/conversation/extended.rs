@@ -80,7 +80,9 @@ impl Prepared {
             _ => return Err(Refusal::error("42601", "a prepared statement is one statement")),
         };
         let question = match &statement {
-            Statement::Query(sql) | Statement::Copy(Copy { query: sql, .. }) | Statement::Declare(_, sql) => sql.as_str(),
+            Statement::Query(sql) | Statement::Copy(Copy { query: sql, .. }) | Statement::Declare(_, sql) => {
+                sql.as_str()
+            }
             _ => "",
         };
         // 0 and `unknown` are left to us.
