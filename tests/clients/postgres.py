@@ -123,7 +123,7 @@ def statements():
                 cursor.execute("SELECT x FROM generate_series(1, 10000) AS t(x)")
                 assert sum(row[0] for row in cursor) == 50005000
             with connection.cursor(name="bound") as cursor:
-                cursor.execute("SELECT x, %s FROM generate_series(1, %s) AS t(x) WHERE x > %s", ["it's", 10, 7])
+                cursor.execute("SELECT x, %s FROM generate_series(1, 20) AS t(x) WHERE x > %s AND x <= %s", ["it's", 7, 10])
                 assert cursor.fetchall() == [(8, "it's"), (9, "it's"), (10, "it's")]
         connection.autocommit = False
         connection.execute("SELECT 1")
