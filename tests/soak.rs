@@ -2,7 +2,7 @@
 
 use crate::world::{World, client};
 
-const LIMITS: &str = "[query]\ntimeout_ms = 10000\nmemory_bytes_per_query = 67108864\n";
+const LIMITS: &str = "[query]\ntimeout_ms = 5000\nmemory_bytes_per_query = 67108864\n";
 
 /// Ten seconds of it; `docs/decisions/query-limits.md` says how to run it for five minutes.
 #[test]

@@ -184,12 +184,12 @@ mod tests {
         write(&place(false), &files).unwrap();
         let changed = place(false).to.join("b/c.yml");
         std::fs::write(&changed, "mine").unwrap();
-        let other = [("a.yml", "three".to_owned()), ("b/c.yml", "two".to_owned())];
-        let refused = write(&place(false), &other).unwrap_err();
+        let more = [("d.yml", "three".to_owned()), ("b/c.yml", "two".to_owned())];
+        let refused = write(&place(false), &more).unwrap_err();
         assert!(refused.error.to_string().contains("c.yml is there"), "{}", refused.error);
-        let kept = std::fs::read_to_string(place(false).to.join("a.yml")).unwrap();
-        assert_eq!(kept, "one", "all or none");
-        write(&place(true), &other).unwrap();
+        assert!(!place(false).to.join("d.yml").exists(), "all or none");
+        assert_eq!(std::fs::read_to_string(&changed).unwrap(), "mine");
+        write(&place(true), &more).unwrap();
         assert_eq!(std::fs::read_to_string(&changed).unwrap(), "two");
     }
 }
