@@ -13,7 +13,6 @@ mod readers;
 mod receivers;
 mod postgres;
 mod grafana;
-mod soak;
 mod s3;
 mod hostile;
 mod tls;
