@@ -33,6 +33,7 @@ impl Process {
         deps.principals = Principals::new(&config.principal);
         deps.tls = Acceptor::load(&config.tls)?;
         deps.tls.clone().watch(&deps);
+        deps.limits = config.listen;
         identify(&deps);
         Ok(Self { deps, clients: Shutdown::new(), stop })
     }

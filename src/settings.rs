@@ -41,6 +41,8 @@ pub(crate) struct Config {
     pub(crate) principal: Vec<Principal>,
     /// TLS of every port of the process.
     pub(crate) tls: service::tls::Config,
+    /// What the peers of every port may hold, and for how long.
+    pub(crate) listen: service::listen::Limits,
     /// The collector.
     pub(crate) collector: collector::Config,
     /// The query service.
@@ -87,6 +89,7 @@ impl Default for Config {
             slo: Vec::new(),
             principal: Vec::new(),
             tls: service::tls::Config::default(),
+            listen: service::listen::Limits::default(),
             collector: collector::Config::default(),
             query: query::Config::default(),
             ui: Ui::default(),
@@ -109,6 +112,7 @@ impl Settings for Config {
         }
         principal::validate(&self.principal, faults);
         self.tls.validate(faults);
+        self.listen.validate(faults);
         self.certificates(faults);
         self.reachable("collector.grpc_addr", self.collector.grpc_addr.ip(), Some(Role::Writer), faults);
         self.reachable("collector.http_addr", self.collector.http_addr.ip(), Some(Role::Writer), faults);

@@ -104,10 +104,10 @@ impl Page {
     pub(crate) fn spawn(self, deps: &Deps) {
         let health = deps.health.component(self.name);
         let (hold, stop) = (deps.shutdown.hold(Stage::Query, self.name), deps.shutdown.token(Stage::Query));
-        let tls = deps.tls.clone();
+        let (tls, limits) = (deps.tls.clone(), deps.limits);
         deps.tasks.spawn(self.name, async move {
             health.ready();
-            let served = service::listen::serve_http(self.listener, &tls, self.router, stop).await;
+            let served = service::listen::serve_http(self.listener, &tls, limits, self.router, stop).await;
             drop(hold);
             served
         });

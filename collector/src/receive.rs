@@ -10,14 +10,12 @@ pub mod admit;
 pub mod answer;
 pub(crate) mod commit;
 pub mod loki;
-pub mod serve;
 
 mod deliver;
 mod grpc;
 mod http;
 mod identify;
 mod intake;
-mod peer;
 mod quota;
 mod read;
 mod tenants;
@@ -28,7 +26,32 @@ pub use intake::{Intake, Parts, readable};
 
 pub use crate::signal::Encoding;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::Router;
+use service::listen::{Ahead, Bounds, Limits, Pace};
+
+use crate::config::Config;
+
+/// Time to a connection's first request: senders connect when they have something.
+const FIRST_REQUEST: Duration = Duration::from_secs(15);
+/// Time that open calls get after the stop; what they bring has to be stored after that.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// What senders may hold, both ports together where it is memory.
+pub(crate) fn bounds(config: &Config, limits: Limits) -> Bounds {
+    let usual = Bounds::from(limits);
+    Bounds {
+        first_request: FIRST_REQUEST.min(limits.header_timeout),
+        // The intake's own limit comes first: its answer says to try again.
+        body: Pace { window: limits.body_window.saturating_add(read::READ_TIMEOUT), ..usual.body },
+        age: Some(config.connection_age),
+        drain: DRAIN,
+        ahead: Some(Arc::new(Ahead::new(usize::try_from(config.memory).unwrap_or(usize::MAX)))),
+        ..usual
+    }
+}
 
 /// Routes of OTLP over gRPC and HTTP, and of Loki's push API. Both ports serve both: what came decides, not where.
 pub fn router(intake: &Intake) -> Router {

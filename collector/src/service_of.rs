@@ -2,13 +2,12 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use lake::Lake;
 use service::Deps;
 use service::error::{Error, Result, chain};
-use service::listen;
+use service::listen::{self, Bounds};
 use service::shutdown::{CancellationToken, Stage};
 use service::tls::Acceptor;
 use tokio::net::TcpListener;
@@ -19,7 +18,7 @@ use crate::config::Config;
 use crate::journal::SystemDisk;
 use crate::pipeline::Pipeline;
 use crate::receive::commit::Desk;
-use crate::receive::{self, Intake, serve};
+use crate::receive::{self, Intake};
 use crate::{neuron, scrape, tail};
 
 /// A collector with its ports bound and its journal open; nothing is served yet.
@@ -91,9 +90,9 @@ impl Built {
         if let Some(desk) = self.desk {
             router = router.merge(receive::commit::router(desk));
         }
-        let age = self.config.connection_age;
+        let bounds = receive::bounds(&self.config, self.deps.limits);
         let own = receive_own(self.config, self.follower, intake, &self.deps, stop.clone());
-        let served = serve_both([self.grpc.0, self.http.0], &self.deps.tls, router, age, stop);
+        let served = serve_both([self.grpc.0, self.http.0], &self.deps.tls, router, bounds, stop);
         match tokio::try_join!(served, own, work) {
             Ok(_) => Ok(()),
             Err(error) => {
@@ -123,11 +122,11 @@ async fn serve_both(
     listeners: [TcpListener; 2],
     acceptor: &Acceptor,
     router: Router,
-    age: Duration,
+    bounds: Bounds,
     stop: CancellationToken,
 ) -> Result<()> {
     let [grpc, http] = listeners;
-    let grpc = serve::serve(grpc, acceptor.clone(), router.clone(), age, stop.clone());
-    let http = serve::serve(http, acceptor.clone(), router, age, stop);
+    let grpc = listen::serve_http(grpc, acceptor, bounds.clone(), router.clone(), stop.clone());
+    let http = listen::serve_http(http, acceptor, bounds, router, stop);
     tokio::try_join!(grpc, http).map(|_| ())
 }

@@ -110,7 +110,8 @@ impl Built {
         let health = deps.health.component("gateway");
         health.ready();
         let router = accept::router(Arc::clone(&gateway)).merge(admin::router(gateway)).merge(deps.ops_router());
-        let served = service::listen::serve_http(listener, &deps.tls, router, deps.shutdown.token(Stage::Accept)).await;
+        let stop = deps.shutdown.token(Stage::Accept);
+        let served = service::listen::serve_http(listener, &deps.tls, deps.limits, router, stop).await;
         drop(streams);
         served
     }

@@ -60,6 +60,7 @@ pub struct Node {
     health: Health,
     component: Component,
     tls: service::tls::Acceptor,
+    limits: service::listen::Limits,
     accept: CancellationToken,
     streams: CancellationToken,
     streams_hold: Hold,
@@ -124,6 +125,7 @@ pub async fn build(config: Config, deps: service::Deps) -> Result<Node> {
         component: deps.health.component(name),
         health: deps.health,
         tls: deps.tls,
+        limits: deps.limits,
     })
 }
 
@@ -191,8 +193,21 @@ impl Node {
     /// # Cancel safety
     /// A dropped run ends all calls; records not yet sent are lost.
     pub async fn run(self) -> Result<()> {
-        let Self { listener, router, driver, jobs, outbox, exporter, health, component, tls, accept, streams, .. } =
-            self;
+        let Self {
+            listener,
+            router,
+            driver,
+            jobs,
+            outbox,
+            exporter,
+            health,
+            component,
+            tls,
+            limits,
+            accept,
+            streams,
+            ..
+        } = self;
         let runtime = tokio::runtime::Handle::current();
         let steps = tokio::task::spawn_blocking(move || driver.run(jobs, &runtime));
         let recorder = tokio::task::spawn_blocking(move || record_until_done(outbox, exporter));
@@ -204,7 +219,7 @@ impl Node {
         };
         // The router, and with it the only way to send jobs, is gone when serving ends.
         let served = tokio::select! {
-            served = service::listen::serve_http(listener, &tls, router, streams) => served,
+            served = service::listen::serve_http(listener, &tls, limits, router, streams) => served,
             () = draining => Ok(()),
         };
         component.starting();

@@ -4,6 +4,7 @@ use axum::Router;
 
 use crate::clock::{self, SharedClock};
 use crate::health::Health;
+use crate::listen::Limits;
 use crate::metrics::Registry;
 use crate::principal::Principals;
 use crate::shutdown::Shutdown;
@@ -27,6 +28,8 @@ pub struct Deps {
     pub principals: Principals,
     /// TLS of every port; none by default.
     pub tls: Acceptor,
+    /// What the peers of every port may hold, and for how long.
+    pub limits: Limits,
 }
 
 impl Deps {
@@ -42,6 +45,7 @@ impl Deps {
             metrics: Registry::new(),
             principals: Principals::default(),
             tls: Acceptor::default(),
+            limits: Limits::default(),
         }
     }
 

@@ -1,26 +1,49 @@
 //! Binding and serving, with errors that say what to do.
+//!
+//! ```text
+//! accept (bounded) ─► handshake ─► life ─► call: body at its pace ─► router ─► answer, taken in time
+//! ```
+//!
+//! Invariant: no peer holds a connection, a call or memory for ever by doing nothing, or next to nothing. What takes its time
+//! here, such as an answer that is being made or a stream that has nothing to say, is never held against it.
 
+mod ahead;
+mod life;
+mod limits;
+mod pace;
+mod stall;
+
+#[cfg(test)]
+mod tests;
+
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{ConnectInfo, Request, State};
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
-use axum::{Extension, Router};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::Layer;
 
 use crate::error::{Error, Kind, Result, chain};
-use crate::tls::Acceptor;
+use crate::tls::{Acceptor, Peer};
+use ahead::Share;
+use life::{Life, jittered};
+use stall::{Draining, Streams};
+
+pub use ahead::Ahead;
+pub use limits::Limits;
+pub use pace::Pace;
 
 /// How long open connections may go on after the server was told to stop.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -35,17 +58,41 @@ const KEEPALIVE_EVERY: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bounds of a port.
-#[derive(Clone, Copy, Debug)]
-struct Bounds {
+#[derive(Clone, Debug)]
+pub struct Bounds {
     /// Connections open at once; more wait in the kernel's queue.
-    connections: usize,
+    pub connections: usize,
     /// Time for a request's headers, which over HTTP/1 begins when the answer before is sent.
-    headers: Duration,
+    pub headers: Duration,
+    /// Time to the first request of a connection.
+    pub first_request: Duration,
+    /// What a body that is waited for has to bring.
+    pub body: Pace,
+    /// Time in which a client has to take something of what it is given; `None` where both ends are ours and one may wait for
+    /// a third.
+    pub stall: Option<Duration>,
+    /// Age at which a connection is ended without loss, a tenth more or less by chance.
+    pub age: Option<Duration>,
+    /// How long open connections may go on after the stop.
+    pub drain: Duration,
+    /// Room for what peers send before it is read; `None` where bodies are small and HTTP/2's usual windows do.
+    pub ahead: Option<Arc<Ahead>>,
 }
 
-/// Longer than load balancers keep an idle connection (60 s), so that it is they who end it and never a request that meets a closed
-/// one.
-const BOUNDS: Bounds = Bounds { connections: 4_096, headers: Duration::from_secs(75) };
+impl From<Limits> for Bounds {
+    fn from(limits: Limits) -> Self {
+        Self {
+            connections: limits.connections,
+            headers: limits.header_timeout,
+            first_request: limits.header_timeout,
+            body: Pace { window: limits.body_window, bytes: limits.body_bytes },
+            stall: Some(limits.write_stall),
+            age: None,
+            drain: DRAIN,
+            ahead: None,
+        }
+    }
+}
 
 /// Binds `addr` (port 0: any free port). A peer that is gone without a word is found out by the kernel's keepalive.
 ///
@@ -88,46 +135,42 @@ fn bind_error(addr: SocketAddr, error: io::Error) -> Error {
 }
 
 /// Serves `router` over HTTP/1.1 and HTTP/2, under TLS if `acceptor` has it, until `stop` is cancelled, then lets open connections
-/// finish for a while. A peer that is slow to say what it wants is dropped, and so many connections at once are served and no more.
+/// finish for a while. Who keeps to no bound is dropped, and so many connections at once are served and no more.
 ///
 /// # Errors
 /// `Internal` if connections can no longer be counted; `Cancelled` never: connections cut at the end are logged.
 pub async fn serve_http(
     listener: TcpListener,
     acceptor: &Acceptor,
+    bounds: impl Into<Bounds>,
     router: Router,
     stop: CancellationToken,
 ) -> Result<()> {
-    serve_within(BOUNDS, listener, acceptor, router, stop).await
-}
-
-async fn serve_within(
-    bounds: Bounds,
-    listener: TcpListener,
-    acceptor: &Acceptor,
-    router: Router,
-    stop: CancellationToken,
-) -> Result<()> {
+    let bounds = bounds.into();
     let (connections, cut) = (TaskTracker::new(), CancellationToken::new());
     let places = Arc::new(Semaphore::new(bounds.connections));
     loop {
         let next = async {
             let place = Arc::clone(&places).acquire_owned().await;
-            (place, listener.accept().await)
+            let room = enter(bounds.ahead.as_deref()).await;
+            (place, room, listener.accept().await)
         };
         // Cancel safe: a connection that is not accepted stays in the kernel's queue.
-        let (place, accepted) = tokio::select! {
+        let (place, room, accepted) = tokio::select! {
             next = next => next,
             () = stop.cancelled() => break,
         };
         let place = place.map_err(|error| Error::internal("count connections").with_source(error))?;
+        let share = room?.zip(bounds.ahead.as_ref()).map(|(room, ahead)| ahead.share(room));
         match accepted {
             Ok((stream, _)) => {
-                let connection = connect(stream, bounds, acceptor.clone(), router.clone(), stop.clone());
+                let connection = Connection { bounds: bounds.clone(), share, router: router.clone() };
+                let served = connection.serve(stream, acceptor.clone(), stop.clone());
                 let cut = cut.clone();
                 connections.spawn(async move {
+                    // Cancel safe: a call cut short was not answered.
                     tokio::select! {
-                        () = connection => {}
+                        () = served => {}
                         () = cut.cancelled() => {}
                     }
                     drop(place);
@@ -140,7 +183,7 @@ async fn serve_within(
         }
     }
     connections.close();
-    if tokio::time::timeout(DRAIN, connections.wait()).await.is_err() {
+    if tokio::time::timeout(bounds.drain, connections.wait()).await.is_err() {
         tracing::warn!(open = connections.len(), "connections still open at the end of the drain were cut");
         cut.cancel();
         connections.wait().await;
@@ -148,169 +191,102 @@ async fn serve_within(
     Ok(())
 }
 
-async fn connect(stream: TcpStream, bounds: Bounds, acceptor: Acceptor, router: Router, stop: CancellationToken) {
-    // Without it the kernel may hold back a token until the one before it was acknowledged.
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "connection without TCP_NODELAY");
-    }
-    let (stream, peer) = match acceptor.accept(stream).await {
-        Ok(accepted) => accepted,
-        Err(error) => return tracing::debug!(error = chain(&error), "a connection was not taken"),
-    };
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(bounds.headers);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS_MAX)
-        .keep_alive_interval(KEEPALIVE_EVERY)
-        .keep_alive_timeout(KEEPALIVE_TIMEOUT);
-    let asked = CancellationToken::new();
-    let router = router.layer(from_fn_with_state(asked.clone(), note));
-    let service = TowerToHyperService::new(Extension(ConnectInfo(peer)).layer(router));
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let served = tokio::select! {
-        served = connection.as_mut() => served,
-        () = silence(bounds.headers, &asked) => return tracing::debug!("a connection without a request was dropped"),
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = served {
-        tracing::debug!(error, "a connection ended early");
-    }
-}
-
-/// Waits until it is certain that the connection's first request did not come in time. HTTP's own clock starts when its version is
-/// known, which a peer that says nothing puts off for ever.
-async fn silence(limit: Duration, asked: &CancellationToken) {
-    tokio::select! {
-        () = asked.cancelled() => std::future::pending().await,
-        () = tokio::time::sleep(limit) => {}
-    }
-}
-
-async fn note(State(asked): State<CancellationToken>, request: Request, next: Next) -> Response {
-    asked.cancel();
-    next.run(request).await
-}
-
-#[cfg(test)]
-mod tests {
-    use axum::routing::get;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-    use super::*;
-
-    /// A port in use is named, with a way out.
-    #[tokio::test]
-    async fn port_in_use_is_named() {
-        let first = bind(([127, 0, 0, 1], 0).into()).await.unwrap();
-        let addr = first.local_addr().unwrap();
-        let error = bind(addr).await.unwrap_err();
-        assert_eq!(error.kind(), Kind::Conflict);
-        assert_eq!(error.to_string(), format!("port {} on 127.0.0.1 is in use", addr.port()));
-        assert!(error.hint().is_some());
-    }
-
-    /// A call that runs when the server is told to stop still gets its answer.
-    #[tokio::test]
-    async fn running_calls_finish() {
-        let listener = bind(([127, 0, 0, 1], 0).into()).await.unwrap();
-        let addr = listener.local_addr().unwrap();
-        let stop = CancellationToken::new();
-        let inside = stop.clone();
-        // The handler itself stops the server, so the stop certainly falls into the call.
-        let router = Router::new().route(
-            "/",
-            get(move || async move {
-                inside.cancel();
-                tokio::task::yield_now().await;
-                "done"
-            }),
+/// Waits for room for one more connection, where room is counted.
+async fn enter(ahead: Option<&Ahead>) -> Result<Option<tokio::sync::OwnedSemaphorePermit>> {
+    let Some(ahead) = ahead else { return Ok(None) };
+    if ahead.is_full() {
+        tracing::warn!(
+            "there is no memory for what one more connection could send; further ones wait for one that ends"
         );
-        let server = tokio::spawn(async move { serve_http(listener, &Acceptor::default(), router, stop).await });
-        let mut client = TcpStream::connect(addr).await.unwrap();
-        client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.ends_with("done"), "{answer}");
-        server.await.unwrap().unwrap();
     }
+    ahead.enter().await.map(Some)
+}
 
-    /// A server within `bounds` that answers `/` with `hello`.
-    async fn served(bounds: Bounds) -> (SocketAddr, CancellationToken) {
-        let listener = bind(([127, 0, 0, 1], 0).into()).await.unwrap();
-        let (addr, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
-        let router = Router::new().route("/", get(|| async { "hello" }));
-        let until = stop.clone();
-        tokio::spawn(async move { serve_within(bounds, listener, &Acceptor::default(), router, until).await });
-        (addr, stop)
-    }
+/// One connection and what it may hold.
+struct Connection {
+    bounds: Bounds,
+    share: Option<Share>,
+    router: Router,
+}
 
-    async fn ask(stream: &mut TcpStream) -> String {
-        stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        answer
-    }
-
-    /// Whoever sends its headers byte for byte is dropped, and others are answered meanwhile.
-    #[tokio::test]
-    async fn a_slow_peer_is_dropped() {
-        let (addr, stop) = served(Bounds { connections: 2, headers: Duration::from_millis(300) }).await;
-        let mut slow = TcpStream::connect(addr).await.unwrap();
-        slow.write_all(b"GET / HTTP/1.1\r\nhost: ").await.unwrap();
-        let mut other = TcpStream::connect(addr).await.unwrap();
-        assert!(ask(&mut other).await.ends_with("hello"));
-        // Ends when the server closes, which it does although bytes keep coming.
-        let (mut read, mut write) = slow.split();
-        let dripping = async {
-            while write.write_all(b"x").await.is_ok() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
+impl Connection {
+    async fn serve(self, stream: TcpStream, acceptor: Acceptor, stop: CancellationToken) {
+        // Without it the kernel may hold back a token until the one before it was acknowledged.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "connection without TCP_NODELAY");
+        }
+        let (stream, caller) = match acceptor.accept(stream).await {
+            Ok(accepted) => accepted,
+            Err(error) => return tracing::debug!(error = chain(&error), "a connection was not taken"),
+        };
+        let builder = self.builder();
+        let Self { bounds, share: _share, router } = self;
+        let (first, age, stall) = (bounds.first_request, bounds.age, bounds.stall);
+        let life = Arc::new(Life::default());
+        let calls = Calls { life: Arc::clone(&life), caller, router, pace: bounds.body };
+        let service = service_fn(move |request| calls.clone().answer(request));
+        let io = TokioIo::new(Draining::new(stream, stall));
+        let mut connection = pin!(builder.serve_connection(io, service));
+        let age = age.map(|age| jittered(age, rand::random()));
+        let served = tokio::select! {
+            served = connection.as_mut() => served,
+            () = life.ends(first, age) => {
+                connection.as_mut().graceful_shutdown();
+                tokio::select! {
+                    served = connection => served,
+                    () = life.is_silent() => return tracing::debug!("a connection without a request was dropped"),
+                }
+            }
+            () = stop.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
             }
         };
-        let mut rest = Vec::new();
-        let ended = async { read.read_to_end(&mut rest).await };
-        tokio::select! {
-            _ = ended => {}
-            () = dripping => {}
+        if let Err(error) = served {
+            tracing::debug!(error, "a connection ended early");
         }
-        assert!(!String::from_utf8_lossy(&rest).contains("hello"));
-        stop.cancel();
     }
 
-    /// Who says nothing, or not enough to tell which HTTP it speaks, holds no place for ever.
-    #[tokio::test]
-    async fn a_silent_peer_is_dropped() {
-        let (addr, stop) = served(Bounds { connections: 3, headers: Duration::from_millis(300) }).await;
-        for said in [&b""[..], b"PRI * HTTP"] {
-            let mut silent = TcpStream::connect(addr).await.unwrap();
-            silent.write_all(said).await.unwrap();
-            let mut rest = Vec::new();
-            let ended = tokio::time::timeout(Duration::from_secs(60), silent.read_to_end(&mut rest)).await;
-            assert!(ended.is_ok(), "{said:?} is still there");
+    fn builder(&self) -> auto::Builder<Streams> {
+        let mut builder = auto::Builder::new(Streams { stall: self.bounds.stall });
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(self.bounds.headers);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS_MAX)
+            .keep_alive_interval(KEEPALIVE_EVERY)
+            .keep_alive_timeout(KEEPALIVE_TIMEOUT);
+        if let Some(share) = &self.share {
+            let (connection, stream, frame) = share.windows();
+            builder.http1().max_buf_size(ahead::BUFFER_BYTES);
+            builder
+                .http2()
+                .initial_connection_window_size(connection)
+                .initial_stream_window_size(stream)
+                .max_frame_size(frame);
         }
-        stop.cancel();
+        builder
     }
+}
 
-    /// When every place is taken the next one waits, and is answered as soon as one is free.
-    #[tokio::test]
-    async fn a_full_house_lets_nobody_in_until_somebody_leaves() {
-        let (addr, stop) = served(Bounds { connections: 1, headers: Duration::from_secs(600) }).await;
-        let mut first = TcpStream::connect(addr).await.unwrap();
-        first.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-        // It has its place: it is answered, and stays.
-        let mut begun = [0; 12];
-        first.read_exact(&mut begun).await.unwrap();
-        assert_eq!(&begun, b"HTTP/1.1 200");
-        let mut second = TcpStream::connect(addr).await.unwrap();
-        let mut asked = tokio::spawn(async move { ask(&mut second).await });
-        let early = tokio::time::timeout(Duration::from_millis(200), &mut asked).await;
-        assert!(early.is_err(), "served beyond the bound: {early:?}");
-        drop(first);
-        assert!(asked.await.unwrap().ends_with("hello"));
-        stop.cancel();
+/// What the calls of a connection share.
+#[derive(Clone)]
+struct Calls {
+    life: Arc<Life>,
+    caller: Peer,
+    router: Router,
+    pace: Pace,
+}
+
+impl Calls {
+    async fn answer(
+        self,
+        request: hyper::Request<Incoming>,
+    ) -> std::result::Result<axum::response::Response, Infallible> {
+        self.life.asked(request.version());
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(ConnectInfo(self.caller));
+        let response = pace::answer(self.router, request, self.pace).await;
+        Ok(stall::taken(self.life.answered(response)))
     }
 }

@@ -8,6 +8,7 @@ use lake::{Entry, Keeper, Lake, Outcome};
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use service::clock::Clock;
+use service::listen::{self, Limits};
 use service::tls::{self, Acceptor};
 use service::{Deps, Kind};
 use telemetry::table::TOKENS;
@@ -17,7 +18,6 @@ use super::peer::{Peer, network};
 use super::{Commits, Fleet};
 use crate::batch::rows::{Rows, position};
 use crate::receive::commit::{Desk, router};
-use crate::receive::serve;
 
 const DATE: &str = "2026-11-29";
 const TOKEN: &str = "a token of the fleet";
@@ -82,7 +82,7 @@ async fn holder_behind(store: &Arc<dyn ObjectStore>, acceptor: Acceptor) -> Proc
     let routes: Router =
         router(Desk { commits: process.commits.clone(), token: Some(service::secret::Secret::new(TOKEN)) });
     let stop = process.deps.shutdown.token(service::shutdown::Stage::Ingest);
-    tokio::spawn(serve::serve(listener, acceptor, routes, Duration::from_secs(3_600), stop));
+    tokio::spawn(async move { listen::serve_http(listener, &acceptor, Limits::default(), routes, stop).await });
     process
 }
 

@@ -10,7 +10,7 @@ use service::error::{Error, Kind, Result};
 use super::admit::{Budget, Permit};
 
 /// A sender that has not delivered its body by then is not going to.
-const READ_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// Memory is taken in multiples of this.
 const STRIDE: usize = 16 * 1024;
 /// Of a refused body so much is read and forgotten, and for so long.

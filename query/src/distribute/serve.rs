@@ -22,7 +22,7 @@ use datafusion_distributed::{
     WorkerSessionBuilder,
 };
 use http::{HeaderMap, HeaderName};
-use service::{Error, secret::Secret, shutdown::Stage};
+use service::{Error, listen::Bounds, secret::Secret, shutdown::Stage};
 use tokio::net::TcpListener;
 use tonic::{Status, service::Routes};
 
@@ -65,12 +65,16 @@ impl Worker {
         let health = deps.health.component("query.worker");
         let (hold, stop) = (deps.shutdown.hold(Stage::Query, "query.worker"), deps.shutdown.token(Stage::Query));
         let tls = deps.tls.clone();
+        // Who asks is one of ours, and may well leave one part's answer lying while it waits for another's.
+        let bounds = Bounds { stall: None, ..Bounds::from(deps.limits) };
         let router = router(&engine);
         let threads = Arc::clone(&engine);
         deps.tasks.spawn("query.worker", async move {
             health.ready();
             let outcome = threads
-                .on_query_threads(async move { Ok(service::listen::serve_http(listener, &tls, router, stop).await) })
+                .on_query_threads(
+                    async move { Ok(service::listen::serve_http(listener, &tls, bounds, router, stop).await) },
+                )
                 .await;
             drop(hold);
             match outcome {

@@ -100,7 +100,9 @@ async fn serve(acceptor: &Acceptor) -> (SocketAddr, CancellationToken) {
     let names = |ConnectInfo(peer): ConnectInfo<Peer>| async move { format!("names: {}", peer.names().join(" ")) };
     let router = Router::new().route("/", get(names));
     let (acceptor, ending) = (acceptor.clone(), stop.clone());
-    tokio::spawn(async move { listen::serve_http(listener, &acceptor, router, ending).await });
+    tokio::spawn(
+        async move { listen::serve_http(listener, &acceptor, listen::Limits::default(), router, ending).await },
+    );
     (addr, stop)
 }
 
