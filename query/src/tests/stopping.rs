@@ -8,7 +8,12 @@ use axum::{
 };
 use futures::FutureExt;
 use serde_json::json;
+use service::{Deps, listen::Limits};
 use telemetry::contract::{QueryApi, SqlRequest};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 use tower::ServiceExt;
 
 use super::world::World;
@@ -119,4 +124,47 @@ async fn too_many_that_wait_are_refused_at_once() {
         }
     };
     tokio::time::timeout(PATIENCE, wait).await.expect("the place did not come free");
+}
+
+/// A client of PostgreSQL's protocol, logged in.
+async fn logged_in(addr: std::net::SocketAddr) -> TcpStream {
+    let mut client = TcpStream::connect(addr).await.expect("connected");
+    let start = b"\0\x03\0\0user\0reader\0\0";
+    client.write_u32(4 + start.len() as u32).await.expect("sent");
+    client.write_all(start).await.expect("sent");
+    // Each message has a kind and a length; `Z` says that it is our turn.
+    while client.read_u8().await.expect("a message") != b'Z' {
+        let length = client.read_u32().await.expect("its length");
+        client.read_exact(&mut vec![0; length as usize - 4]).await.expect("its body");
+    }
+    client.read_exact(&mut [0; 5]).await.expect("its body");
+    client
+}
+
+/// Over PostgreSQL's protocol, too, whoever stops reading loses the query, and whoever stops in the middle of a message the
+/// connection; others are answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_stands_still_is_dropped() {
+    let short = Duration::from_millis(300);
+    let limits = Limits { body_window: short, write_stall: short, ..Limits::default() };
+    let config = Config { timeout_ms: 3_600_000, concurrency: 2, ..Config::default() };
+    let world = World::of(config, Deps { limits, ..Deps::system() }).await;
+    let postgres = world.query.postgres(([127, 0, 0, 1], 0).into()).await.expect("bound");
+    let addr = postgres.addr();
+    postgres.spawn();
+    let mut unread = logged_in(addr).await;
+    let sql = b"SELECT repeat('x', 10000) FROM generate_series(1, 1000000000)\0";
+    unread.write_u8(b'Q').await.expect("sent");
+    unread.write_u32(4 + sql.len() as u32).await.expect("sent");
+    unread.write_all(sql).await.expect("sent");
+    let running = || world.rows("SELECT count(*) FROM system.queries");
+    while running().await != [[json!(2)]] {
+        tokio::task::yield_now().await;
+    }
+    until_idle(&world).await;
+    let mut half = logged_in(addr).await;
+    half.write_all(b"Q\0\0\0\x20SEL").await.expect("sent");
+    let mut last = String::new();
+    half.read_to_string(&mut last).await.expect("an end");
+    assert!(last.contains("08P01") && last.contains("the rest of a message"), "{last:?}");
 }

@@ -73,11 +73,11 @@ pub(super) async fn begin(mut socket: TcpStream, deps: &Deps, cancels: &Cancels)
             _ if deps.tls.is_secure() => {
                 let refusal = Refusal::fatal("28000", "this server takes connections under TLS only")
                     .with_hint("connect with sslmode=verify-full, or at least sslmode=require");
-                return Ok(Begun::Refused(Wire::new(Stream::Plain(socket)), refusal));
+                return Ok(Begun::Refused(Wire::new(Stream::Plain(socket), deps.limits), refusal));
             }
             version => {
                 let nobody = Peer::named(std::iter::empty());
-                return started(Wire::new(Stream::Plain(socket)), nobody, version, body);
+                return started(Wire::new(Stream::Plain(socket), deps.limits), nobody, version, body);
             }
         }
     }
@@ -88,7 +88,7 @@ async fn secure(socket: TcpStream, deps: &Deps, cancels: &Cancels) -> Result<Beg
     let (mut stream, peer) = deps.tls.accept(socket).await.map_err(|_| End::Left)?;
     match packet(&mut stream).await? {
         (CANCEL_REQUEST, body) => Ok(cancelled(body, cancels)),
-        (version, body) => started(Wire::new(stream), peer, version, body),
+        (version, body) => started(Wire::new(stream, deps.limits), peer, version, body),
     }
 }
 

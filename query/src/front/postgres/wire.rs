@@ -1,10 +1,10 @@
 //! A connection as messages: what comes is bounded before it is taken apart, what goes is gathered and sent in one piece.
 
-use std::{io, time::Duration};
+use std::io;
 
 use bytes::{Buf, Bytes, BytesMut};
 use pgwire::messages::PgWireBackendMessage;
-use service::tls::Stream;
+use service::{listen::Limits, tls::Stream};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     time::timeout,
@@ -20,8 +20,6 @@ pub(super) const LOGIN_BYTES_MAX: usize = 10_000;
 const SEND_BYTES: usize = 64 << 10;
 /// Most bytes kept of what a client says while its query still runs.
 const AHEAD_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
-/// A client that takes nothing for so long is gone: meanwhile its query holds a place.
-const STALL: Duration = Duration::from_secs(60);
 /// Bytes of a message's kind and length.
 const HEAD_BYTES: usize = 5;
 
@@ -46,12 +44,16 @@ pub(super) struct Wire {
     received: BytesMut,
     gathered: BytesMut,
     message_bytes_max: usize,
+    /// A client that takes nothing for `write_stall` is gone: meanwhile its query holds a place. One that began to say something
+    /// brings more of it within `body_window`.
+    limits: Limits,
 }
 
 impl Wire {
     /// A connection whose client has yet to log in.
-    pub(super) fn new(stream: Stream) -> Wire {
-        Wire { stream, received: BytesMut::new(), gathered: BytesMut::new(), message_bytes_max: LOGIN_BYTES_MAX }
+    pub(super) fn new(stream: Stream, limits: Limits) -> Wire {
+        let (received, gathered) = (BytesMut::new(), BytesMut::new());
+        Wire { stream, received, gathered, message_bytes_max: LOGIN_BYTES_MAX, limits }
     }
 
     /// From now on messages may be as large as statements are.
@@ -68,7 +70,11 @@ impl Wire {
             if let Some(message) = self.received_message()? {
                 return Ok(message);
             }
-            if self.stream.read_buf(&mut self.received).await? == 0 {
+            let is_begun = !self.received.is_empty();
+            let read = self.stream.read_buf(&mut self.received);
+            let read =
+                if is_begun { timeout(self.limits.body_window, read).await.map_err(|_| late())? } else { read.await };
+            if read? == 0 {
                 return Err(End::Left);
             }
         }
@@ -124,7 +130,7 @@ impl Wire {
             self.stream.write_all_buf(&mut self.gathered).await?;
             self.stream.flush().await
         };
-        timeout(STALL, sending).await.map_err(|_| End::Left)??;
+        timeout(self.limits.write_stall, sending).await.map_err(|_| End::Left)??;
         Ok(())
     }
 
@@ -137,9 +143,13 @@ impl Wire {
         }
         // Whoever does not read this is gone anyway.
         if self.send().await.is_ok() {
-            let _ = timeout(STALL, self.stream.shutdown()).await;
+            let _ = timeout(self.limits.write_stall, self.stream.shutdown()).await;
         }
     }
+}
+
+fn late() -> End {
+    End::Refused(Refusal::fatal("08P01", "the rest of a message did not come"))
 }
 
 fn too_long(error: &str) -> Refusal {
