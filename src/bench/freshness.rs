@@ -195,6 +195,11 @@ async fn post(client: &reqwest::Client, endpoint: &str, bytes: Vec<u8>) -> Resul
     }
 }
 
+/// Whether every collector commits for itself: asked to, or because the tables lie in a directory.
+fn is_straight(args: &Args) -> bool {
+    args.straight || args.data.as_deref().is_some_and(|data| !data.starts_with("s3://"))
+}
+
 fn figures(args: &Args, nodes: &[Node], sent: &[Sent], seen: &reader::Seen) -> Value {
     let total = |name: &str| nodes.iter().map(|node| sum(&node.deps.metrics.render(), name)).sum::<f64>();
     let tokens: u64 = sent.iter().flat_map(|sent| &sent.bodies).map(|(_, tokens)| tokens).sum();
@@ -206,7 +211,7 @@ fn figures(args: &Args, nodes: &[Node], sent: &[Sent], seen: &reader::Seen) -> V
         "store_latency_ms": args.data.is_none().then_some(args.store_latency_ms),
         "flush_after_ms": args.flush_after_ms.unwrap_or(collector::Config::default().flush_after.as_millis() as u64),
         "seconds": args.seconds,
-        "straight": args.straight,
+        "straight": is_straight(args),
         "tokens": tokens,
         "freshness_p50_s": seen.percentile(0.50),
         "freshness_p95_s": seen.percentile(0.95),

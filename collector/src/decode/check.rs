@@ -65,6 +65,9 @@ pub enum Fault {
     Unreadable,
 }
 
+/// Longest id of a log record that is kept as it was sent. OTLP has ids of 16 and 8 bytes, or none.
+const LOG_ID_MAX: usize = 16;
+
 impl Fault {
     /// All faults, in the order in which they are declared.
     pub const ALL: [Fault; 6] =
@@ -290,6 +293,10 @@ fn sound_item<'a>(
             None => Item::read(signal, bytes)?,
         },
     };
+    if signal == Signal::Logs && item.trace_id.len().max(item.span_id.len()) > LOG_ID_MAX {
+        // A record need not be of a trace, but what it says of one has to be an id.
+        return Ok(Err(if item.trace_id.len() > LOG_ID_MAX { Fault::TraceId } else { Fault::SpanId }));
+    }
     if signal != Signal::Traces {
         return Ok(Ok(item));
     }

@@ -113,8 +113,8 @@ impl<'a> Item<'a> {
         let mut observed = 0;
         for field in Fields::new(bytes) {
             match (signal, field?) {
-                (Signal::Traces, (1, Raw::Bytes(id))) => item.trace_id = id,
-                (Signal::Traces, (2, Raw::Bytes(id))) => item.span_id = id,
+                (Signal::Traces, (1, Raw::Bytes(id))) | (Signal::Logs, (9, Raw::Bytes(id))) => item.trace_id = id,
+                (Signal::Traces, (2, Raw::Bytes(id))) | (Signal::Logs, (10, Raw::Bytes(id))) => item.span_id = id,
                 (Signal::Traces, (4, Raw::Bytes(id))) => item.parent_span_id = id,
                 (Signal::Traces, (5, Raw::Bytes(name))) => item.name = text(name)?,
                 (Signal::Traces, (7, Raw::Fixed64(time)))

@@ -3,6 +3,7 @@
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::ArrayValue;
+use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 
 use super::*;
@@ -141,6 +142,31 @@ fn hex_text_in_id_fields_is_read() {
     let read = ExportTraceServiceRequest::decode(mended.as_slice()).unwrap();
     let read = spans(&read).next().unwrap();
     assert_eq!((&read.trace_id, &read.span_id, &read.parent_span_id), (&sent.trace_id, &sent.span_id, &vec![0; 8]));
+}
+
+/// A log record whose ids are longer than ids can be is rejected by name; one without, or with short ones, is kept.
+#[test]
+fn log_records_with_long_ids_are_rejected() {
+    let record = |trace: usize, span: usize| LogRecord {
+        trace_id: vec![7; trace],
+        span_id: vec![7; span],
+        time_unix_nano: 1,
+        ..LogRecord::default()
+    };
+    for (trace, span, fault) in [
+        (0, 0, None),
+        (16, 8, None),
+        (4, 3, None),
+        (17, 8, Some(Fault::TraceId)),
+        (16, 1_000, Some(Fault::SpanId)),
+        (1_000, 0, Some(Fault::TraceId)),
+    ] {
+        let log_records = vec![record(trace, span), record(16, 8)];
+        let scope_logs = vec![ScopeLogs { log_records, ..ScopeLogs::default() }];
+        let resource_logs = vec![ResourceLogs { scope_logs, ..ResourceLogs::default() }];
+        let checked = accept(Signal::Logs, &ExportLogsServiceRequest { resource_logs }.encode_to_vec()).unwrap();
+        assert_eq!((checked.rejected, checked.fault), (u64::from(fault.is_some()), fault), "{trace} {span}");
+    }
 }
 
 /// Values nested without end cost their span, in protobuf and in JSON.
