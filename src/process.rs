@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use service::principal::Principals;
+use service::principal::{Principal, Principals};
 use service::shutdown::Shutdown;
 use service::signal::Stop;
 use service::tls::Acceptor;
@@ -30,11 +30,12 @@ impl Process {
     pub(crate) fn start(config: &Config) -> Result<Self, Failure> {
         let stop = Stop::listen()?;
         let mut deps = Deps::system();
-        deps.principals = Principals::new(&config.principal);
+        deps.principals = Principals::new(&config.principal, &deps.clock);
         deps.tls = Acceptor::load(&config.tls)?;
         deps.tls.clone().watch(&deps);
         deps.limits = config.listen;
         identify(&deps);
+        date_tokens(&config.principal, &deps);
         Ok(Self { deps, clients: Shutdown::new(), stop })
     }
 
@@ -103,4 +104,16 @@ async fn drain(clients: &Shutdown, deps: &Deps) -> Vec<String> {
 fn identify(deps: &Deps) {
     let version = [("version", env!("CARGO_PKG_VERSION").to_owned())];
     deps.metrics.gauge("tokenwatt_build", "1, with the version of the binary.", &version).set(1.0);
+}
+
+/// When tokens expire, for an alert before they do.
+fn date_tokens(principals: &[Principal], deps: &Deps) {
+    for principal in principals {
+        if let Some(expires) = principal.expires {
+            let help = "When the token of this principal expires, seconds since 1970-01-01 UTC.";
+            let label = [("principal", principal.name.clone())];
+            let gauge = deps.metrics.gauge("tokenwatt_token_expires_timestamp_seconds", help, &label);
+            gauge.set(expires.as_second() as f64);
+        }
+    }
 }

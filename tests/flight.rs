@@ -1,7 +1,8 @@
 //! Flight SQL with the clients people use: ADBC's driver and pyarrow.
 
 use crate::sender::Sender;
-use crate::world::{Server, World, client, finish, tokenwatt};
+use crate::tls::token;
+use crate::world::{Server, World, client};
 
 /// A lake with fifty calls, and what serves it.
 async fn served(world: &World) -> Server {
@@ -26,18 +27,16 @@ async fn adbc_reads_what_http_answers() {
 async fn readers_log_in() {
     let world = World::new();
     served(&world).await.stop();
-    let output = finish(&mut tokenwatt(&["token"]));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let field = |name: &str| {
-        let mut lines = text.lines().filter_map(|line| line.split_once(' '));
-        lines.find(|(first, _)| *first == name).map(|(_, rest)| rest.trim().to_owned()).expect("a field")
+    let ((token, hash), (expired, expired_hash)) = (token(), token());
+    let principal = |name: &str, hash: &str| {
+        format!("[[principal]]\nname = \"{name}\"\nrole = \"reader\"\ntoken_sha256 = \"{hash}\"\ntenants = [\"*\"]\n")
     };
-    let (token, hash) = (field("token"), field("token_sha256"));
     let settings =
-        format!("[[principal]]\nname = \"people\"\nrole = \"reader\"\ntoken_sha256 = \"{hash}\"\ntenants = [\"*\"]\n");
+        format!("{}{}expires = 2020-01-01\n", principal("people", &hash), principal("former", &expired_hash));
     let path = world.write("tokenwatt.toml", &settings);
     let server = world.up_with(&["--config", path.to_str().expect("a path")]);
     let flight = server.address("flight").to_owned();
-    let asked = tokio::task::spawn_blocking(move || client("flight.py", &["login", &flight, "people", &token], &[]));
+    let asked =
+        tokio::task::spawn_blocking(move || client("flight.py", &["login", &flight, "people", &token, &expired], &[]));
     assert_eq!(asked.await.expect("logged in").split_whitespace().collect::<Vec<_>>(), ["50", "50"]);
 }

@@ -11,8 +11,9 @@ use reqwest::StatusCode;
 use telemetry::names;
 
 use crate::otlp::{self, attribute, spans_of, text};
+use crate::postgres;
 use crate::sender::Sender;
-use crate::world::{Server, World, finish, unix_ns};
+use crate::world::{PATIENCE, Server, World, client, finish, unix_ns};
 
 const PROTOBUF: &str = "application/x-protobuf";
 
@@ -163,6 +164,51 @@ async fn invalid_utf8_is_answered() {
         || ExportTraceServiceResponse::decode(answer.as_slice()).is_ok_and(|answer| answer.partial_success.is_some());
     assert!(answered, "{status}: neither refused nor reported");
     assert_sound(&server, 5).await;
+}
+
+/// Attacks in SQL over every protocol by a reader of one tenant, while one of another asks on: files, networks, writing, settings, others'
+/// rows and queries are out of reach, what would take too much ends, and the other does not notice.
+#[tokio::test(flavor = "multi_thread")]
+async fn attacks_in_sql_reach_nothing_and_hurt_nobody() {
+    let world = World::new();
+    let written = world.up();
+    let (otlp, http) = (written.otlp_http().to_owned(), written.http().to_owned());
+    let sent = tokio::task::spawn_blocking(move || client("send_fleet.py", &[&otlp, &http, "now"], &[]));
+    sent.await.expect("a fleet");
+    let (status, output) = written.stop();
+    assert!(status.success(), "{output}");
+
+    let (attacker, victim) = (postgres::token(), postgres::token());
+    let reader = |name: &str, (_, hash, scram): &(String, String, String), tenant: &str| {
+        format!(
+            "[[principal]]\nname = \"{name}\"\nrole = \"reader\"\ntoken_sha256 = \"{hash}\"\nscram = \"{scram}\"\ntenants = [\"{tenant}\"]\n"
+        )
+    };
+    let limits = "[query]\nmemory_bytes_per_query = 134217728\nspill_bytes_max = 268435456\n";
+    let readers = reader("attacker", &attacker, "acme") + &reader("victim", &victim, "globex");
+    let settings = world.write("attacked.toml", &(limits.to_owned() + &readers)).display().to_string();
+    let server = world.up_with(&["--config", &settings]);
+    let postgres = server.address("postgresql").trim_start_matches("postgresql://").to_owned();
+    let (http, flight) = (server.http().to_owned(), server.address("flight").to_owned());
+    let directory = world.path().display().to_string();
+    let attack = move || client("attack.py", &[&postgres, &http, &flight, &attacker.0, &victim.0, &directory], &[]);
+    let said = tokio::task::spawn_blocking(attack).await.expect("the attacks");
+    assert!(said.ends_with("refused, undisturbed"), "{said}");
+
+    // All that was begun has ended, and nothing broke.
+    let deadline = std::time::Instant::now() + PATIENCE;
+    loop {
+        let page = server.client().get(format!("{}/metrics", server.otlp_http())).send().await.expect("metrics");
+        let page = page.text().await.expect("text");
+        let idle = ["tokenwatt_query_running 0", "tokenwatt_query_stopping 0"];
+        if idle.iter().all(|line| page.lines().any(|own| own == *line)) {
+            break;
+        }
+        assert!(std::time::Instant::now() < deadline, "something still runs:\n{page}");
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
+    let output = server.output();
+    assert!(!output.contains("panicked"), "{output}");
 }
 
 #[test]

@@ -23,3 +23,5 @@ mod documents;
 mod examples;
 mod questions;
 mod workers;
+mod lakes;
+mod soak;

@@ -86,7 +86,7 @@ async fn psql_finds_its_way() {
 }
 
 /// What `tokenwatt token` prints: a token, its hash, and what a proof of it is checked against.
-fn token() -> (String, String, String) {
+pub(crate) fn token() -> (String, String, String) {
     let output = finish(&mut tokenwatt(&["token"]));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let field = |name: &str| {
@@ -124,6 +124,108 @@ async fn names_are_proven_before_anything_is_asked() {
         assert!(elsewhere.contains("database \"elsewhere\" does not exist"), "{elsewhere}");
     });
     asked.await.expect("logins");
+}
+
+/// A principal's settings.
+fn principal(name: &str, role: &str, (_, hash, scram): &(String, String, String), expires: &str) -> String {
+    format!(
+        "[[principal]]\nname = \"{name}\"\nrole = \"{role}\"\ntoken_sha256 = \"{hash}\"\nscram = \"{scram}\"\n\
+         tenants = [\"*\"]\n{expires}"
+    )
+}
+
+/// What psql says when it ends with an error, in one line.
+fn psql_refused(url: &str, command: &str) -> String {
+    let output = finish(Command::new("psql").args(["-X", "-v", "ON_ERROR_STOP=1", url, "-c", command]));
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{command} is not refused:\n{errors}");
+    errors.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Wrong passwords, tokens that have expired and all that would write are refused with the reason, whatever driver is used.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_driver_is_refused_in_words() {
+    let world = World::new();
+    let (people, former) = (token(), token());
+    let settings = principal("people", "reader", &people, "expires = 2999-01-01\n")
+        + &principal("former", "reader", &former, "expires = \"2020-01-01\"\n");
+    let settings = world.write("dated.toml", &settings).display().to_string();
+    let server = world.up_with(&["--config", &settings]);
+    let at = server.address("postgresql").trim_start_matches("postgresql://").to_owned();
+    let asked = tokio::task::spawn_blocking(move || {
+        let url = |user: &str, (secret, ..): &(String, String, String)| format!("postgresql://{user}:{secret}@{at}");
+        let each = |part: &str, url: &str| -> Vec<String> {
+            client("postgres.py", &[part, url], &[]).lines().map(str::to_owned).collect()
+        };
+        let good = url("people", &people);
+        assert_eq!(each("login", &good), ["psycopg: people", "sqlalchemy: people", "adbc: people"]);
+        for (url, words) in [
+            (url("people", &former), "password authentication failed for user \"people\""),
+            (url("former", &people), "password authentication failed for user \"former\""),
+            (url("former", &former), "the token of `former` expired at 2020-01-01T00:00:00Z"),
+        ] {
+            let said = each("login", &url);
+            assert!(said.len() == 3 && said.iter().all(|line| line.contains(words)), "{said:?}");
+            let said = psql_refused(&url, "SELECT 1");
+            assert!(said.contains(words) && said.contains("FATAL"), "{said}");
+        }
+        let said = psql_refused(&url("former", &former), "SELECT 1");
+        assert!(said.contains("tokenwatt token"), "it says what to do: {said}");
+        assert_eq!(each("writes", &good), ["psycopg: 15 refused", "sqlalchemy: 9 refused", "adbc: 9 refused"]);
+        for command in [
+            "INSERT INTO requests (region) VALUES ('x')",
+            "CREATE TABLE t AS SELECT 1",
+            "\\copy requests FROM '/etc/hostname'",
+        ] {
+            assert!(psql_refused(&good, command).contains("only reads"), "{command}");
+        }
+    });
+    asked.await.expect("all drivers");
+}
+
+/// A token that expires while its holder is connected ends the connection; OTLP and HTTP refuse one that has expired, and `check` and
+/// `/metrics` say when.
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_expire_wherever_they_are_shown() {
+    let world = World::new();
+    let (leaver, former, agent) = (token(), token(), token());
+    // Long enough for a start and a first question.
+    let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(40);
+    let settings = principal("leaver", "reader", &leaver, &format!("expires = \"{soon}\"\n"))
+        + &principal("former", "reader", &former, "expires = \"2020-01-01\"\n")
+        + &principal("agent", "writer", &agent, "expires = \"2020-01-01T12:00:00Z\"\n");
+    let settings = world.write("dated.toml", &settings).display().to_string();
+    let server = world.up_with(&["--config", &settings]);
+    let at = server.address("postgresql").trim_start_matches("postgresql://").to_owned();
+    let url = format!("postgresql://leaver:{}@{at}", leaver.0);
+    let leaving = tokio::task::spawn_blocking(move || client("postgres.py", &["leaving", &url], &[]));
+
+    let sql = server.client().post(format!("{}/api/v1/sql", server.http()));
+    let sql = sql.json(&serde_json::json!({"sql": "SELECT 1"}));
+    let otlp = server.client().post(format!("{}/v1/traces", server.otlp_http())).body("{}");
+    let otlp = otlp.header("content-type", "application/json");
+    for (request, (token, ..), words) in
+        [(sql, former, "`former` expired at"), (otlp, agent, "`agent` expired at 2020-01-01T12:00:00Z")]
+    {
+        let answer = request.bearer_auth(token).send().await.expect("an answer");
+        assert_eq!(answer.status(), 401);
+        let body = answer.text().await.expect("a body");
+        assert!(body.contains(words), "{body}");
+    }
+    let metrics = server.client().get(format!("{}/metrics", server.otlp_http())).send().await.expect("metrics");
+    let metrics = metrics.text().await.expect("text");
+    let dated = "tokenwatt_token_expires_timestamp_seconds{principal=\"former\"} 1577836800";
+    assert!(metrics.contains(dated), "{metrics}");
+    let checked = finish(tokenwatt(&["check", "--config", &settings]).current_dir(world.path()));
+    let checked = String::from_utf8_lossy(&checked.stdout).into_owned();
+    for word in ["`former`: expired at 2020-01-01T00:00:00Z", "`leaver`: expires at "] {
+        assert!(checked.contains(&format!("note  token of principal {word}")), "{checked}");
+    }
+
+    let said = leaving.await.expect("the client");
+    let (ended, again) = said.split_once('\n').expect("two lines");
+    assert!(!ended.starts_with("0 answers") && ended.contains("the token of `leaver` expired at"), "{said}");
+    assert!(again.contains("the token of `leaver` expired at"), "{said}");
 }
 
 /// Under TLS a token will do where there is no verifier, a certificate where it names the user; without TLS nothing will.

@@ -10,13 +10,13 @@ use serde_json::json;
 use crate::world::{PATIENCE, World, client, finish, tokenwatt};
 
 /// An authority with its file, and what it issues.
-struct Issuer {
-    ca: PathBuf,
+pub(crate) struct Issuer {
+    pub(crate) ca: PathBuf,
     authority: CertifiedIssuer<'static, KeyPair>,
 }
 
 impl Issuer {
-    fn new(ca: PathBuf) -> Issuer {
+    pub(crate) fn new(ca: PathBuf) -> Issuer {
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         // OpenSSL takes a certificate for self-signed whose issuer is called as itself.
@@ -28,7 +28,7 @@ impl Issuer {
     }
 
     /// Writes `<path>.crt` and `<path>.key`.
-    fn issue(&self, path: &Path, names: Vec<SanType>) {
+    pub(crate) fn issue(&self, path: &Path, names: Vec<SanType>) {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
         params.subject_alt_names = names;
@@ -39,7 +39,7 @@ impl Issuer {
     }
 
     /// Issues the server's certificate.
-    fn issue_server(&self, path: &Path) {
+    pub(crate) fn issue_server(&self, path: &Path) {
         let localhost = SanType::DnsName("localhost".try_into().expect("a name"));
         self.issue(path, vec![localhost, SanType::IpAddress([127, 0, 0, 1].into())]);
     }
@@ -52,7 +52,7 @@ impl Issuer {
 }
 
 /// A token and its hash, as the binary prints them.
-fn token() -> (String, String) {
+pub(crate) fn token() -> (String, String) {
     let output = finish(&mut tokenwatt(&["token"]));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let field = |name: &str| {

@@ -143,6 +143,13 @@ impl Server {
         self.child.id()
     }
 
+    /// Bytes that it has read from files and sockets so far (proc(5), `io`).
+    pub(crate) fn bytes_read(&self) -> u64 {
+        let counts = std::fs::read_to_string(format!("/proc/{}/io", self.pid())).expect("read /proc");
+        let read = counts.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("a count");
+        read.parse().expect("a number")
+    }
+
     fn lines(&self) -> Vec<String> {
         self.lines.lock().expect("lines").clone()
     }
@@ -278,13 +285,17 @@ pub(crate) fn unix_ns() -> u64 {
 
 /// Runs a command to its end, which it must reach before patience does.
 pub(crate) fn finish(command: &mut Command) -> Output {
+    finish_within(command, 3 * PATIENCE)
+}
+
+fn finish_within(command: &mut Command, patience: Duration) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let child = child.as_mut().unwrap_or_else(|error| panic!("start {command:?}: {error}"));
     let stdout: Arc<Mutex<Vec<String>>> = Arc::default();
     let stderr: Arc<Mutex<Vec<String>>> = Arc::default();
     collect(child.stdout.take().expect("stdout"), &stdout);
     collect(child.stderr.take().expect("stderr"), &stderr);
-    let deadline = Instant::now() + 3 * PATIENCE;
+    let deadline = Instant::now() + patience;
     let status = loop {
         if let Some(status) = child.try_wait().expect("wait") {
             break status;
@@ -303,10 +314,15 @@ pub(crate) fn finish(command: &mut Command) -> Output {
 
 /// Runs a Python client of `tests/clients` and returns what it printed.
 pub(crate) fn client(name: &str, args: &[&str], env: &[(&str, &str)]) -> String {
+    client_within(name, args, env, 3 * PATIENCE)
+}
+
+/// The same for one that may take `patience`.
+pub(crate) fn client_within(name: &str, args: &[&str], env: &[(&str, &str)], patience: Duration) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(name);
     let mut command = Command::new(python());
     command.arg("-B").arg(script).args(args).envs(env.iter().copied());
-    let output = finish(&mut command);
+    let output = finish_within(&mut command, patience);
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{name} {args:?} ended with {}\n{stdout}\n{stderr}", output.status);

@@ -22,6 +22,7 @@ pub fn metrics_markdown() -> String {
         role: Role::Writer,
         token_sha256: None,
         scram: None,
+        expires: None,
         certificate: None,
         tenants: Vec::new(),
         regions: vec!["*".to_owned()],
@@ -30,7 +31,8 @@ pub fn metrics_markdown() -> String {
         bytes_per_s: None,
         burst_s: 1,
     };
-    let _ = Writers::new(&Principals::new(&[anybody]), &registry, &service::clock::system());
+    let clock = service::clock::system();
+    let _ = Writers::new(&Principals::new(&[anybody], &clock), &registry, &clock);
     let mut page = String::from(METRICS_HEAD);
     page.push('\n');
     row(&mut page, &["metric", "kind", "labels", "meaning"]);

@@ -44,7 +44,7 @@ impl World {
     async fn start(principals: &[Principal], files: &tls::Config) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut deps = Deps::system();
-        deps.principals = Principals::new(principals);
+        deps.principals = Principals::new(principals, &deps.clock);
         deps.tls = Acceptor::load(files).unwrap();
         let lake = lake::Lake::open(directory.path().join("lake").to_str().unwrap(), &deps).await.unwrap();
         let (any, soon) = ("127.0.0.1:0".parse().unwrap(), Duration::from_millis(50));
@@ -158,6 +158,7 @@ fn principal(name: &str, role: Role, tenants: &[&str]) -> (Principal, Credential
         role,
         token_sha256: Some(hash),
         scram: None,
+        expires: None,
         certificate: None,
         tenants: tenants.iter().map(|tenant| (*tenant).to_owned()).collect(),
         regions: vec!["*".to_owned()],
@@ -184,18 +185,23 @@ async fn principals_and_tenants() {
     let (acme, acme_token) = principal("acme", Role::Writer, &["acme"]);
     let (all, all_token) = principal("all", Role::Writer, &["*"]);
     let (reader, reader_token) = principal("reader", Role::Reader, &["*"]);
-    let world = World::start(&[acme, all, reader], &tls::Config::default()).await;
+    let (mut former, former_token) = principal("former", Role::Writer, &["*"]);
+    former.expires = service::config::instant::parse("2020-01-01").ok();
+    let world = World::start(&[acme, all, reader, former], &tls::Config::default()).await;
     let wrong = Credentials { token: Some(Secret::new("tw_wrong")), ..Credentials::default() };
     let one = || vec![span(9, "refused", Vec::new())];
     for (credentials, grpc, http) in [
         (&Credentials::default(), Code::Unauthenticated, 401),
         (&wrong, Code::Unauthenticated, 401),
+        (&former_token, Code::Unauthenticated, 401),
         (&reader_token, Code::PermissionDenied, 403),
     ] {
         assert_eq!(code(world.send(credentials, one()).await), Some(grpc));
         let headers = credentials.token.as_ref().map(|_| bearer(credentials)).unwrap_or_default();
         assert_eq!(world.post(&headers, one()).await.0, http);
     }
+    let refused = world.send(&former_token, one()).await.unwrap_err();
+    assert!(refused.message().contains("the token of `former` expired at 2020-01-01T00:00:00Z"), "{refused}");
     let tenant = |name: &str| vec![text("tokenwatt.tenant", name)];
     let sent = vec![
         span(1, "acme-own", tenant("acme")),
@@ -214,7 +220,7 @@ async fn principals_and_tenants() {
     let metrics = world.deps.metrics.render();
     for line in [
         "tokenwatt_collector_rejected_items_total{reason=\"tenant\"} 3",
-        "tokenwatt_collector_invalid_requests_total{reason=\"unauthenticated\"} 4",
+        "tokenwatt_collector_invalid_requests_total{reason=\"unauthenticated\"} 7",
         "tokenwatt_collector_invalid_requests_total{reason=\"denied\"} 2",
         "tokenwatt_collector_principal_accepted_items_total{principal=\"acme\"} 1",
         "tokenwatt_collector_principal_rejected_items_total{principal=\"acme\"} 3",

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! coordinator: plan ─► spread (cut into stages, files dealt to workers) ─► send, with a token ─► rows of the last stage
-//! worker:      token, version ─► codec (functions by name, row filters as part of the plan) ─► within this process's memory ─► rows
+//! worker:      token, version ─► codec (functions by name, row filters as part of the plan) ─► within this process's memory, until
+//!              nobody waits any more ─► rows
 //! ```
 //!
 //! Invariants:
@@ -15,6 +16,7 @@ mod assign;
 mod codec;
 mod connect;
 mod find;
+mod part;
 mod serve;
 mod spread;
 

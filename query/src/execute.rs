@@ -5,12 +5,13 @@
 //!         └─────── on the threads for queries ───────┘
 //! ```
 
+pub(crate) mod guard;
 mod meant;
 mod memory;
 mod opened;
 mod reach;
 pub(crate) mod running;
-mod stoppable;
+pub(crate) mod stoppable;
 mod stream;
 mod workers;
 
@@ -206,7 +207,7 @@ impl Engine {
         let place = self.place(deadline).await?;
         let memory = QueryMemory::new(self.shared.memory(), self.config.memory_bytes_per_query);
         let started = Started { sql: &request.sql, reader, at_us: self.deps.clock.now_us() };
-        Ok(Admitted { running: self.running.enter(&started, memory, place), deadline, timeout })
+        Ok(Admitted { running: self.running.enter(&started, memory, Some(place)), deadline, timeout })
     }
 
     fn question(self: &Arc<Self>, request: SqlRequest, reader: &Arc<Reader>, admitted: &Admitted) -> Question {

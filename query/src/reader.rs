@@ -146,6 +146,7 @@ mod tests {
             role: Role::Reader,
             token_sha256: None,
             scram: None,
+            expires: None,
             certificate: None,
             tenants: list(tenants),
             regions: list(regions),

@@ -5,6 +5,7 @@
 
 pub mod bytes;
 pub mod duration;
+pub mod instant;
 pub mod range;
 mod faults;
 mod place;

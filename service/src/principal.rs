@@ -14,11 +14,13 @@ pub mod scram;
 mod settings;
 mod token;
 
+use std::fmt;
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use subtle::ConstantTimeEq;
 
+use crate::clock::{self, SharedClock};
 use crate::error::{Error, Kind, Result};
 use crate::tls::Peer;
 
@@ -28,9 +30,10 @@ pub use settings::{Principal, Role, validate};
 pub use token::{Token, new_token};
 
 /// The principals of a process. Clones share them. Empty: whoever reaches the ports, which are then on loopback only.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone)]
 pub struct Principals {
     known: Arc<[Known]>,
+    clock: SharedClock,
 }
 
 #[derive(Debug)]
@@ -40,14 +43,14 @@ struct Known {
 }
 
 impl Principals {
-    /// The principals of valid settings ([`validate`]).
+    /// The principals of valid settings ([`validate`]); their tokens expire by `clock`.
     #[must_use]
-    pub fn new(principals: &[Principal]) -> Self {
+    pub fn new(principals: &[Principal], clock: &SharedClock) -> Self {
         let known = principals.iter().map(|principal| Known {
             hash: principal.token_sha256.as_deref().and_then(token::parse_hash),
             principal: Arc::new(principal.clone()),
         });
-        Self { known: known.collect() }
+        Self { known: known.collect(), clock: Arc::clone(clock) }
     }
 
     /// Whether there are none: nobody has to prove anything.
@@ -64,7 +67,7 @@ impl Principals {
     /// Who sends a request that does what `role` may do; `None` if nobody has to prove anything.
     ///
     /// # Errors
-    /// `Unauthenticated` without proof or with a wrong one, `Denied` for a principal of another role.
+    /// `Unauthenticated` without proof, with a wrong one or one that has expired, `Denied` for a principal of another role.
     pub fn identify(&self, role: Role, headers: &HeaderMap, peer: Option<&Peer>) -> Result<Option<Arc<Principal>>> {
         if self.is_open() {
             return Ok(None);
@@ -80,7 +83,9 @@ impl Principals {
     /// A token decides where one is shown; else the certificate does.
     fn find(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Result<Arc<Principal>> {
         if let Some(token) = Token::of(headers) {
-            return self.by_token(&token).ok_or_else(|| unknown("the token belongs to no principal"));
+            let principal = self.by_token(&token).ok_or_else(|| unknown("the token belongs to no principal"))?;
+            self.check_token(&principal)?;
+            return Ok(principal);
         }
         let names = peer.map(Peer::names).unwrap_or_default();
         if names.is_empty() {
@@ -93,6 +98,19 @@ impl Principals {
         found.ok_or_else(|| unknown("the client certificate names no principal"))
     }
 
+    /// Whether the principal's token, which it has shown or proven, still counts.
+    ///
+    /// # Errors
+    /// `Unauthenticated` once it has expired: says when, and what to do.
+    pub fn check_token(&self, principal: &Principal) -> Result<()> {
+        let Some(expired) = principal.expired(self.clock.now_us()) else { return Ok(()) };
+        let message = format!("the token of `{}` expired at {expired}", principal.name);
+        Err(Error::new(Kind::Unauthenticated, message).with_hint(
+            "whoever runs this server makes a new one with `tokenwatt token` and puts its hash and a later `expires` into the \
+             principal's settings",
+        ))
+    }
+
     /// Looks at every principal, so that the time taken does not tell which one came close.
     fn by_token(&self, token: &Token) -> Option<Arc<Principal>> {
         let shown = token.hash();
@@ -103,6 +121,18 @@ impl Principals {
             }
         }
         found.map(Arc::clone)
+    }
+}
+
+impl Default for Principals {
+    fn default() -> Self {
+        Self::new(&[], &clock::system())
+    }
+}
+
+impl fmt::Debug for Principals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.known.iter()).finish()
     }
 }
 

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use clap::Args;
 use service::Deps;
+use service::principal::Principal;
 
 use crate::cli::Common;
 use crate::failure::Failure;
@@ -62,6 +63,7 @@ pub(crate) async fn run(common: &Common, flags: &Flags) -> Result<(), Failure> {
     findings.extend(store::check(&loaded.config.data, &deps).await);
     findings.push(clock(&deps));
     findings.extend(tls(&loaded.config));
+    findings.extend(tokens(&loaded.config, &deps));
     for (key, addr) in addresses(&loaded.config) {
         findings.push(port(key, addr).await);
     }
@@ -121,6 +123,22 @@ fn tls(config: &Config) -> Option<Finding> {
         Ok(_) => Finding::good("tls", format!("{} and its key belong together", cert.display())),
         Err(error) => Finding::bad("tls", error),
     })
+}
+
+/// How long before its end a token is spoken of.
+const SOON_US: i64 = 14 * 86_400 * 1_000_000;
+
+/// Tokens that have expired, or soon will. The others work, so it is no fault of the settings.
+fn tokens(config: &Config, deps: &Deps) -> Vec<Finding> {
+    let now = deps.clock.now_us();
+    let dated = config.principal.iter().filter_map(|principal| Some((principal, principal.expires?)));
+    let ending = dated.filter(|(principal, _)| principal.expired(now.saturating_add(SOON_US)).is_some());
+    let word = |(principal, expires): (&Principal, _)| {
+        let verb = if principal.expired(now).is_some() { "expired" } else { "expires" };
+        let word = format!("{verb} at {expires}; `tokenwatt token` makes a new one");
+        Finding::note(format!("token of principal `{}`", principal.name), word)
+    };
+    ending.map(word).collect()
 }
 
 /// 2024-01-01 UTC, µs: a clock before it was never set.

@@ -1,7 +1,7 @@
 """Flight SQL through ADBC and pyarrow.
 
 usage: flight.py answers FLIGHT_URL HTTP_URL
-       flight.py login FLIGHT_URL NAME TOKEN
+       flight.py login FLIGHT_URL NAME TOKEN EXPIRED_TOKEN
 """
 import json
 import sys
@@ -162,7 +162,7 @@ def cancelled(connection):
         refused([], lambda: (cursor.execute(LONG), cursor.fetchone()))
 
 
-def login(name, token):
+def login(name, token, expired):
     bearer = {OPTIONS.AUTHORIZATION_HEADER.value: f"Bearer {token}"}
     password = {"username": name, "password": token}
     for options in (bearer, password):
@@ -175,6 +175,26 @@ def login(name, token):
     refused(["belongs to no principal"], lambda: ask({OPTIONS.AUTHORIZATION_HEADER.value: "Bearer tw_wrong"}))
     refused(["belongs to no principal"], lambda: ask({"username": name, "password": "wrong"}))
     refused(["no token"], lambda: ask({}))
+    late = ["expired at 2020-01-01T00:00:00Z", "tokenwatt token"]
+    refused(late, lambda: ask({OPTIONS.AUTHORIZATION_HEADER.value: f"Bearer {expired}"}))
+    refused(late, lambda: ask({"username": name, "password": expired}))
+    refused(late, lambda: client.authenticate_basic_token(name, expired))
+    writes(bearer)
+
+
+def writes(options):
+    """Whatever a driver has for writing is refused, and it reads on."""
+    with flight.connect(URI, options, autocommit=True) as connection, connection.cursor() as cursor:
+        for sql in ("INSERT INTO requests (region) VALUES ('x')", "DELETE FROM requests", "DROP TABLE requests"):
+            refused(["only reads"], lambda: cursor.execute(sql))
+            cursor.adbc_statement.set_sql_query(sql)
+            refused(["only reads"], cursor.adbc_statement.execute_update)
+            cursor.adbc_statement.set_sql_query(sql)
+            refused(["only reads"], cursor.adbc_statement.prepare)
+        refused([], lambda: cursor.adbc_ingest("t", pa.table({"x": [1]}), mode="create"))
+        refused([], lambda: cursor.adbc_ingest("requests", pa.table({"region": ["x"]}), mode="append"))
+        cursor.execute("SELECT 1")
+        assert cursor.fetchone() == (1,)
 
 
 def ask(options):

@@ -371,4 +371,119 @@ def ask():
         print(f"refused: {error}")
 
 
+def each_driver(psycopg_does, sqlalchemy_does, adbc_does):
+    """Has every driver do it, and prints what each says in one line."""
+    import adbc_driver_postgresql.dbapi as dbapi
+    import sqlalchemy as sa
+
+    def of_sqlalchemy():
+        engine = sa.create_engine(URL.replace("postgresql://", "postgresql+psycopg://"))
+        try:
+            with engine.connect() as connection:
+                return sqlalchemy_does(engine, connection)
+        finally:
+            engine.dispose()
+
+    def of_psycopg():
+        with connect() as connection:
+            return psycopg_does(connection)
+
+    def of_adbc():
+        with dbapi.connect(URL, autocommit=True) as connection, connection.cursor() as cursor:
+            return adbc_does(cursor)
+
+    for name, does in (("psycopg", of_psycopg), ("sqlalchemy", of_sqlalchemy), ("adbc", of_adbc)):
+        try:
+            said = does()
+        except Exception as error:  # each driver has its own
+            said = f"refused: {error}"
+        print(f"{name}: {' '.join(str(said).split())}")
+
+
+def login():
+    """Every driver logs in and asks who it is."""
+    import sqlalchemy as sa
+
+    who = "SELECT current_user"
+    each_driver(
+        lambda connection: one(connection, who)[0],
+        lambda _, connection: connection.execute(sa.text(who)).scalar_one(),
+        lambda cursor: (cursor.execute(who), cursor.fetchone()[0])[1],
+    )
+
+
+WRITES = [
+    "INSERT INTO requests (region) VALUES ('x')",
+    "UPDATE requests SET region = 'x'",
+    "DELETE FROM requests",
+    "CREATE TABLE t (x INT)",
+    "DROP TABLE requests",
+    "COPY requests FROM STDIN",
+    "COPY (SELECT 1) TO '/tmp/tokenwatt-must-not-exist.csv'",
+]
+
+
+def writes():
+    """Every driver tries to write in every way it has, and reads on."""
+    import pyarrow
+    import sqlalchemy as sa
+
+    def all_refused(calls, read, in_words=lambda error: "only reads" in error):
+        for call in calls:
+            try:
+                call()
+            except Exception as error:
+                assert in_words(str(error)), f"{error!r} does not say that this interface only reads"
+                continue
+            raise AssertionError("a write was taken")
+        assert read() == 1
+        return f"{len(calls)} refused"
+
+    def of_sqlalchemy(engine, connection):
+        def execute(sql):
+            with engine.connect() as other:
+                other.execute(sa.text(sql))
+
+        table = sa.Table("t", sa.MetaData(), sa.Column("x", sa.Integer))
+        calls = [lambda sql=sql: execute(sql) for sql in WRITES]
+        calls += [lambda: table.metadata.create_all(engine), lambda: connection.execute(table.insert().values(x=1))]
+        with engine.connect() as reading:
+            return all_refused(calls, lambda: reading.execute(sa.text("SELECT 1")).scalar_one())
+
+    def of_adbc(cursor):
+        calls = [lambda sql=sql: cursor.execute(sql) for sql in WRITES]
+        calls.append(lambda: cursor.adbc_ingest("t", pyarrow.table({"x": [1]}), mode="create"))
+        calls.append(lambda: cursor.adbc_ingest("requests", pyarrow.table({"region": ["x"]}), mode="append"))
+        # Before it appends, the driver looks for columns to append to.
+        in_words = lambda error: "only reads" in error or "does not exist in target table" in error
+        return all_refused(calls, lambda: (cursor.execute("SELECT 1"), cursor.fetchone()[0])[1], in_words)
+
+    def of_psycopg(connection):
+        def copy():
+            with connection.cursor().copy("COPY requests (region) FROM STDIN") as copying:
+                copying.write_row(["x"])
+
+        calls = [lambda sql=sql: connection.execute(sql) for sql in WRITES]
+        calls += [lambda sql=sql: connection.execute(sql, prepare=True) for sql in WRITES] + [copy]
+        return all_refused(calls, lambda: one(connection, "SELECT 1")[0])
+
+    each_driver(of_psycopg, of_sqlalchemy, of_adbc)
+
+
+def leaving():
+    """Asks over one connection until the token has expired, then tries to come back."""
+    with connect() as connection:
+        answers, deadline = 0, time.monotonic() + 120
+        try:
+            while time.monotonic() < deadline:
+                assert one(connection, "SELECT 1") == (1,)
+                answers += 1
+                time.sleep(0.2)
+            raise AssertionError("the token never expires")
+        except psycopg.OperationalError as error:
+            # What libpq saw last: the connection is gone.
+            print(f"{answers} answers, then {error.sqlstate} {error}")
+    ask()
+
+
 globals()[PART]()

@@ -1,14 +1,21 @@
 //! The way to a worker: one connection each, with the token that both ends share.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use arrow::array::RecordBatch;
 use async_trait::async_trait;
-use datafusion::common::{DataFusionError, Result};
+use datafusion::{
+    common::{DataFusionError, Result},
+    execution::TaskContext,
+    physical_plan::metrics::ExecutionPlanMetricsSet,
+};
 use datafusion_distributed::{
-    ChannelResolver, WorkerChannel,
+    ChannelResolver, CoordinatorToWorkerMsg, ExecuteTaskRequest, GetWorkerInfoRequest, GetWorkerInfoResponse,
+    SetPlanRequest, WorkerChannel, WorkerToCoordinatorMsg,
     grpc::{BoxCloneSyncChannel, create_worker_client},
 };
-use http::{Request, header};
+use futures::{StreamExt, stream::BoxStream};
+use http::{HeaderMap, Request, header};
 use parking_lot::Mutex;
 use service::{
     Error,
@@ -65,6 +72,71 @@ impl ChannelResolver for Connections {
     async fn get_worker_client_for_url(&self, worker: &Url) -> Result<Box<dyn WorkerChannel>, DataFusionError> {
         let unusable =
             |failed| error::from_lake(Error::invalid(format!("worker {worker} cannot be used")).with_source(failed));
-        self.to(worker).map(create_worker_client).map_err(unusable)
+        let client = self.to(worker).map(create_worker_client).map_err(unusable)?;
+        Ok(Box::new(Named { client, worker: worker.clone() }))
     }
+}
+
+/// A worker whose faults are told with its name, also by a worker that has them from another.
+struct Named {
+    client: Box<dyn WorkerChannel>,
+    worker: Url,
+}
+
+/// How the message about a worker that is gone ends.
+const GONE: &str = "went away in the middle of the answer";
+
+impl Named {
+    fn named<T: Send + 'static>(
+        &self,
+        stream: BoxStream<'static, Result<T, DataFusionError>>,
+    ) -> BoxStream<'static, Result<T, DataFusionError>> {
+        let worker = self.worker.clone();
+        stream.map(move |item| item.map_err(|failed| failed_at(&worker, failed))).boxed()
+    }
+}
+
+#[async_trait]
+impl WorkerChannel for Named {
+    async fn coordinator_channel(
+        &mut self,
+        headers: HeaderMap,
+        plan: SetPlanRequest,
+        messages: BoxStream<'static, CoordinatorToWorkerMsg>,
+        metrics: ExecutionPlanMetricsSet,
+        context: &Arc<TaskContext>,
+    ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg>>> {
+        let opened = self.client.coordinator_channel(headers, plan, messages, metrics, context).await;
+        opened.map(|answers| self.named(answers)).map_err(|failed| failed_at(&self.worker, failed))
+    }
+
+    async fn execute_task(
+        &mut self,
+        headers: HeaderMap,
+        task: ExecuteTaskRequest,
+        metrics: ExecutionPlanMetricsSet,
+        context: &Arc<TaskContext>,
+    ) -> Result<Vec<BoxStream<'static, Result<RecordBatch>>>> {
+        let opened = self.client.execute_task(headers, task, metrics, context).await;
+        let opened = opened.map_err(|failed| failed_at(&self.worker, failed))?;
+        Ok(opened.into_iter().map(|batches| self.named(batches)).collect())
+    }
+
+    async fn get_worker_info(&mut self, request: GetWorkerInfoRequest) -> Result<GetWorkerInfoResponse> {
+        self.client.get_worker_info(request).await
+    }
+}
+
+/// What went wrong at a worker: what it said, or that it is gone.
+fn failed_at(worker: &Url, failed: DataFusionError) -> DataFusionError {
+    let DataFusionError::External(error) = failed.find_root() else { return failed };
+    let gone = match error.downcast_ref::<tonic::Status>() {
+        // Its words alone: an error of the engine as a source would be taken for the root of this one.
+        Some(status) => Error::unavailable(format!("worker {} {GONE}", worker.as_str().trim_end_matches('/')))
+            .with_source(status.message()),
+        // What a worker says of another comes as text.
+        None if error.to_string().ends_with(GONE) => Error::unavailable(error.to_string()),
+        None => return failed,
+    };
+    error::from_lake(gone.with_hint("ask again: the others, or this process alone, will answer"))
 }

@@ -14,7 +14,7 @@ use datafusion::{
         Result,
         tree_node::{Transformed, TransformedResult, TreeNode},
     },
-    execution::{FunctionRegistry, SessionState},
+    execution::{FunctionRegistry, SessionState, memory_pool::MemoryPool},
     physical_plan::ExecutionPlan,
 };
 use datafusion_distributed::{
@@ -26,9 +26,14 @@ use service::{Error, listen::Bounds, secret::Secret, shutdown::Stage};
 use tokio::net::TcpListener;
 use tonic::{Status, service::Routes};
 
-use super::{codec::OwnOperators, connect::Connections, version};
+use super::{
+    codec::OwnOperators,
+    connect::Connections,
+    part::{Parts, watched},
+    version,
+};
 use crate::{
-    execute::{Engine, QueryMemory},
+    execute::{Engine, guard::guarded, stoppable::stoppable},
     functions, scan,
 };
 
@@ -90,12 +95,14 @@ impl Worker {
 
 /// The gRPC routes of a worker, behind the token.
 fn router(engine: &Arc<Engine>) -> Router {
-    let sessions = Sessions { engine: Arc::clone(engine) };
+    let parts = Parts::of(engine);
+    let sessions = Sessions { engine: Arc::clone(engine), parts: Arc::clone(&parts) };
     let worker =
         Distributed::from_session_builder(sessions).with_runtime_env(engine.shared().runtime()).with_version(version());
     let token = Arc::new(engine.config.workers.token.clone().unwrap_or_default());
     let routes = Routes::new(worker.into_worker_server()).prepare().into_axum_router();
-    routes.layer(middleware::from_fn_with_state(token, proven))
+    let watched = middleware::from_fn_with_state(parts, watched);
+    routes.layer(watched).layer(middleware::from_fn_with_state(token, proven))
 }
 
 /// Lets through who shows the token that both ends share.
@@ -112,15 +119,16 @@ async fn proven(State(token): State<Arc<Secret>>, request: Request, next: Next) 
 /// Makes the session that a part of a query runs in.
 struct Sessions {
     engine: Arc<Engine>,
+    parts: Arc<Parts>,
 }
 
 #[async_trait::async_trait]
 impl WorkerSessionBuilder for Sessions {
     async fn build_session_state(&self, context: WorkerQueryContext) -> Result<SessionState> {
         let engine = &self.engine;
-        // Each part has the share of a query; all of them together have that of all queries.
-        let memory = QueryMemory::new(engine.shared().memory(), engine.config.memory_bytes_per_query);
-        let shared = engine.shared().within(Arc::new(memory))?;
+        let running = self.parts.of_request(&context.headers);
+        let memory = Arc::clone(&running.memory) as Arc<dyn MemoryPool>;
+        let shared = engine.shared().within(memory)?;
         let mut builder = context.builder.with_runtime_env(shared.runtime());
         let settings = builder.config().get_or_insert_default();
         settings.options_mut().execution = shared.execution_settings();
@@ -136,7 +144,8 @@ impl WorkerSessionBuilder for Sessions {
             .with_distributed_channel_resolver(Connections::new(engine.config.workers.credentials()))
             .with_distributed_passthrough_headers(headers)?
             .with_distributed_worker_plan_rewrite_handler(move |event: WorkerPlanRewriteEvent<'_>| {
-                reopened(event.plan, &opened).map(WorkerPlanRewriteEventResponse::new)
+                let plan = guarded(reopened(event.plan, &opened)?)?;
+                stoppable(plan, &running).map(WorkerPlanRewriteEventResponse::new)
             })
             .build();
         let column_bytes_max = engine.config.column_bytes_max;

@@ -16,11 +16,10 @@ use datafusion_distributed::{
 };
 use futures::{StreamExt, stream};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use service::Error;
 use url::Url;
 
 use super::{assign::Assigned, codec::OwnOperators, find::Cluster, serve::TIME_ZONE};
-use crate::{error, execute::running::Running};
+use crate::execute::running::Running;
 
 /// Most stages of a plan that is spread. Each is a session, a connection and a share of memory at every worker before the first row;
 /// with more, one machine is done before the others have begun.
@@ -133,7 +132,7 @@ pub(crate) fn unless_stopped(stream: SendableRecordBatchStream, running: &Arc<Ru
         async move {
             let mut stream = stream?;
             let next: Option<Result<RecordBatch>> = tokio::select! {
-                next = stream.next() => next.map(|next| next.map_err(failed_there)),
+                next = stream.next() => next,
                 () = running.until_stopped() => running.check().err().map(Err),
             };
             let is_last = !matches!(next, Some(Ok(_)));
@@ -141,17 +140,4 @@ pub(crate) fn unless_stopped(stream: SendableRecordBatchStream, running: &Arc<Ru
         }
     });
     Box::pin(RecordBatchStreamAdapter::new(schema, batches))
-}
-
-/// What went wrong on another machine: what it said, or that it is gone.
-fn failed_there(failed: DataFusionError) -> DataFusionError {
-    let is_gone = |error: &DataFusionError| match error.find_root() {
-        DataFusionError::External(error) => error.is::<tonic::Status>(),
-        _ => false,
-    };
-    if !is_gone(&failed) {
-        return failed;
-    }
-    let gone = Error::unavailable("a worker went away in the middle of the answer").with_source(failed);
-    error::from_lake(gone.with_hint("ask again: the others, or this process alone, will answer"))
 }

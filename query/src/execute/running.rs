@@ -57,7 +57,8 @@ pub(crate) struct Running {
     stop: OnceLock<Stop>,
     told: Notify,
     registry: Weak<Registry>,
-    _place: OwnedSemaphorePermit,
+    /// None of a part of another process's query.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Running {
@@ -190,12 +191,12 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// Enters a query that got its place.
+    /// Enters a query that got its place, or a part of one, which needs none.
     pub(crate) fn enter(
         self: &Arc<Self>,
         started: &Started<'_>,
         memory: QueryMemory,
-        place: OwnedSemaphorePermit,
+        place: Option<OwnedSemaphorePermit>,
     ) -> Arc<Running> {
         let running = Arc::new(Running {
             id: self.started.fetch_add(1, Ordering::Relaxed) + 1,
@@ -219,11 +220,15 @@ impl Registry {
         self.queries.lock().values().filter_map(Weak::upgrade).collect()
     }
 
+    /// The one with that number, if it runs.
+    pub(crate) fn get(&self, id: u64) -> Option<Arc<Running>> {
+        self.queries.lock().get(&id).and_then(Weak::upgrade)
+    }
+
     /// Tells a query to stop; `false` if none of that number runs that `reader` may see: of others' it does not even learn that
     /// they run.
     pub(crate) fn cancel(&self, id: u64, reader: &Reader) -> bool {
-        let running = self.queries.lock().get(&id).and_then(Weak::upgrade);
-        let running = running.filter(|running| reader.may_watch(&running.reader));
+        let running = self.get(id).filter(|running| reader.may_watch(&running.reader));
         running.inspect(|running| running.stop(Stop::Asked)).is_some()
     }
 }

@@ -10,16 +10,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use arrow::{
-    array::{Array, ArrayRef, AsArray, RecordBatch},
-    datatypes::{DataType, SchemaRef},
-};
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use datafusion::{
-    common::{Result, resources_err, tree_node::TreeNodeRecursion, utils::memory::RecordBatchMemoryCounter},
-    execution::{
-        TaskContext,
-        memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation},
-    },
+    common::{Result, tree_node::TreeNodeRecursion},
+    execution::TaskContext,
     physical_plan::{
         ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties,
         RecordBatchStream, ReplaceChildrenOptions, SendableRecordBatchStream, metrics::MetricsSet,
@@ -29,57 +23,27 @@ use futures::{Stream, StreamExt};
 
 use super::running::{Phase, Running};
 
-/// The most bytes of a value that a join writes once for every match: a batch of 8,192 copies takes 512 MiB.
-const REPEATED_BYTES_MAX: usize = 64 << 10;
-
 /// The plan with every operator made stoppable.
-pub(super) fn stoppable(plan: Arc<dyn ExecutionPlan>, running: &Arc<Running>) -> Result<Arc<dyn ExecutionPlan>> {
-    let above = Above::of(plan.name());
-    let mut children = Vec::with_capacity(plan.children().len());
-    for child in plan.children() {
-        let inner = stoppable(Arc::clone(child), running)?;
-        children.push(if above == Above::Passes { inner } else { Stoppable::new(inner, running, above) });
-    }
+pub(crate) fn stoppable(plan: Arc<dyn ExecutionPlan>, running: &Arc<Running>) -> Result<Arc<dyn ExecutionPlan>> {
+    let children = plan.children().into_iter().map(|child| stoppable(Arc::clone(child), running));
+    let children = children.collect::<Result<Vec<_>>>()?;
     let plan = if children.is_empty() {
         plan
     } else {
         plan.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep))?
     };
-    Ok(Stoppable::new(plan, running, Above::Passes))
-}
-
-/// What the operator above does with rows, as far as it matters below.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Above {
-    /// Nothing that is not counted elsewhere.
-    Passes,
-    /// It writes one row of its input down again for every match.
-    Repeats,
-    /// It keeps all of its input until the last row, and counts none of it.
-    Holds,
-}
-
-impl Above {
-    fn of(operator: &str) -> Above {
-        match operator {
-            "UnnestExec" => Above::Repeats,
-            "WindowAggExec" => Above::Holds,
-            join if join.contains("Join") => Above::Repeats,
-            _ => Above::Passes,
-        }
-    }
+    Ok(Stoppable::new(plan, running))
 }
 
 struct Stoppable {
     inner: Arc<dyn ExecutionPlan>,
     running: Arc<Running>,
-    above: Above,
 }
 
 impl Stoppable {
     #[expect(clippy::new_ret_no_self, reason = "plans are passed as what they can do")]
-    fn new(inner: Arc<dyn ExecutionPlan>, running: &Arc<Running>, above: Above) -> Arc<dyn ExecutionPlan> {
-        Arc::new(Stoppable { inner, running: Arc::clone(running), above })
+    fn new(inner: Arc<dyn ExecutionPlan>, running: &Arc<Running>) -> Arc<dyn ExecutionPlan> {
+        Arc::new(Stoppable { inner, running: Arc::clone(running) })
     }
 }
 
@@ -125,15 +89,14 @@ impl ExecutionPlan for Stoppable {
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let inner = children.pop().unwrap_or_else(|| Arc::clone(&self.inner));
-        Ok(Stoppable::new(inner, &self.running, self.above))
+        Ok(Stoppable::new(inner, &self.running))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         self.running.check()?;
         let _entered = self.running.enter(Phase::Executing);
         let inner = self.inner.execute(partition, context)?;
-        let held = (self.above == Above::Holds).then(|| Held::of(&self.running));
-        Ok(Box::pin(Stopping { inner, running: Arc::clone(&self.running), above: self.above, held }))
+        Ok(Box::pin(Stopping { inner, running: Arc::clone(&self.running) }))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -144,27 +107,6 @@ impl ExecutionPlan for Stoppable {
 struct Stopping {
     inner: SendableRecordBatchStream,
     running: Arc<Running>,
-    above: Above,
-    held: Option<Held>,
-}
-
-/// What the operator above holds of the rows that went up, charged to the query for as long as it reads them.
-struct Held {
-    bytes: RecordBatchMemoryCounter,
-    reservation: MemoryReservation,
-}
-
-impl Held {
-    fn of(running: &Arc<Running>) -> Held {
-        let pool = Arc::clone(&running.memory) as Arc<dyn MemoryPool>;
-        let reservation = MemoryConsumer::new("a window over whole partitions").register(&pool);
-        Held { bytes: RecordBatchMemoryCounter::new(), reservation }
-    }
-
-    fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        self.bytes.count_batch(batch);
-        self.reservation.try_resize(self.bytes.memory_usage())
-    }
 }
 
 impl Stream for Stopping {
@@ -173,122 +115,12 @@ impl Stream for Stopping {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
         self.running.check()?;
         let _entered = self.running.enter(Phase::Executing);
-        let polled = self.inner.poll_next_unpin(context);
-        if let Poll::Ready(Some(Ok(batch))) = &polled {
-            if self.above == Above::Repeats {
-                check_values(batch, REPEATED_BYTES_MAX)?;
-            }
-            if let Some(held) = &mut self.held {
-                held.add(batch)?;
-            }
-        }
-        polled
+        self.inner.poll_next_unpin(context)
     }
 }
 
 impl RecordBatchStream for Stopping {
     fn schema(&self) -> SchemaRef {
         self.inner.schema()
-    }
-}
-
-/// # Errors
-/// `ResourcesExhausted` if a value is so large that a batch of copies of it would be past its bound.
-fn check_values(batch: &RecordBatch, bytes_max: usize) -> Result<()> {
-    for (column, field) in batch.columns().iter().zip(batch.schema().fields()) {
-        let widest = widest_value(column);
-        if widest > bytes_max {
-            return resources_err!(
-                "`{}` holds a value of {widest} bytes, which a join or unnest may write once per row; the most is {bytes_max} bytes: \
-                 shorten it with left(), or share it with arrow_cast(…, 'Utf8View')",
-                field.name()
-            );
-        }
-    }
-    Ok(())
-}
-
-/// Bytes of the largest value, where copies of it take as much again: views share what they show.
-pub(super) fn widest_value(column: &ArrayRef) -> usize {
-    fn widest<O: Into<i64> + Copy>(offsets: &[O], element_bytes: usize) -> usize {
-        let lengths = offsets.windows(2).map(|pair| pair[1].into().saturating_sub(pair[0].into()));
-        usize::try_from(lengths.max().unwrap_or(0)).unwrap_or(0).saturating_mul(element_bytes)
-    }
-    match column.data_type() {
-        DataType::Utf8 => widest(column.as_string::<i32>().value_offsets(), 1),
-        DataType::LargeUtf8 => widest(column.as_string::<i64>().value_offsets(), 1),
-        DataType::Binary => widest(column.as_binary::<i32>().value_offsets(), 1),
-        DataType::LargeBinary => widest(column.as_binary::<i64>().value_offsets(), 1),
-        DataType::List(_) => {
-            let list = column.as_list::<i32>();
-            widest(list.value_offsets(), element_bytes(list.values()))
-        }
-        DataType::LargeList(_) => {
-            let list = column.as_list::<i64>();
-            widest(list.value_offsets(), element_bytes(list.values()))
-        }
-        DataType::Map(..) => {
-            let map = column.as_map();
-            let entries: ArrayRef = Arc::new(map.entries().clone());
-            widest(map.value_offsets(), element_bytes(&entries))
-        }
-        DataType::FixedSizeBinary(width) => usize::try_from(*width).unwrap_or(0),
-        DataType::FixedSizeList(_, length) => {
-            usize::try_from(*length).unwrap_or(0).saturating_mul(element_bytes(column.as_fixed_size_list().values()))
-        }
-        DataType::Struct(_) => column.as_struct().columns().iter().map(widest_value).sum(),
-        _ => 0,
-    }
-}
-
-/// Mean bytes of a list's element, at least one.
-fn element_bytes(values: &ArrayRef) -> usize {
-    let bytes = values.to_data().get_slice_memory_size().unwrap_or(0);
-    (bytes / values.len().max(1)).max(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use arrow::array::{
-        ArrayRef, FixedSizeBinaryArray, FixedSizeListArray, Int64Array, ListArray, RecordBatch, StringArray,
-        StringViewArray,
-    };
-    use arrow::datatypes::Int64Type;
-
-    use super::{REPEATED_BYTES_MAX, check_values, widest_value};
-
-    #[test]
-    fn the_widest_value_counts_and_views_share_theirs() {
-        let text = "x".repeat(500);
-        let strings: ArrayRef = Arc::new(StringArray::from(vec!["a", &text, "b"]));
-        assert_eq!(widest_value(&strings), 500);
-        let views: ArrayRef = Arc::new(StringViewArray::from(vec![text.as_str()]));
-        assert_eq!(widest_value(&views), 0);
-        let lists = ListArray::from_iter_primitive::<Int64Type, _, _>([Some(vec![Some(1); 3]), Some(vec![Some(1); 7])]);
-        assert_eq!(widest_value(&(Arc::new(lists) as ArrayRef)), 56);
-        assert_eq!(widest_value(&(Arc::new(Int64Array::from(vec![1])) as ArrayRef)), 0);
-    }
-
-    /// Values of a fixed width are copied for every match like any other.
-    #[test]
-    fn a_fixed_width_is_a_width() {
-        let batch = |width: usize| {
-            let binary = FixedSizeBinaryArray::try_from_iter([vec![0_u8; width]].into_iter()).expect("binary");
-            let numbers = FixedSizeListArray::from_iter_primitive::<Int64Type, _, _>(
-                [Some(vec![Some(1); width / 8])],
-                (width / 8) as i32,
-            );
-            let columns: [(&str, ArrayRef); 2] = [("b", Arc::new(binary)), ("n", Arc::new(numbers))];
-            columns.map(|column| RecordBatch::try_from_iter([column]).expect("a batch"))
-        };
-        for batch in batch(REPEATED_BYTES_MAX) {
-            assert!(check_values(&batch, REPEATED_BYTES_MAX).is_ok());
-        }
-        for batch in batch(REPEATED_BYTES_MAX + 8) {
-            let error = check_values(&batch, REPEATED_BYTES_MAX).expect_err("too wide").to_string();
-            assert!(error.contains("a join or unnest"), "{error}");
-        }
     }
 }

@@ -27,10 +27,11 @@ use tokio::{
 
 use super::{
     Described, Engine,
+    guard::{self, guarded},
     meant::{annotated, meant},
     reach,
     running::{Phase, Running, Stop},
-    stoppable::{self, stoppable},
+    stoppable::stoppable,
 };
 use crate::{
     distribute::{Spread, unless_stopped},
@@ -178,9 +179,9 @@ impl Question {
         let (is_spread, stream) = match cut {
             Some((cut, state)) => {
                 self.engine.cluster.count(false);
-                (true, unless_stopped(execute_stream(cut, state.task_ctx())?, &self.running))
+                (true, unless_stopped(execute_stream(guarded(cut)?, state.task_ctx())?, &self.running))
             }
-            None => (false, execute_stream(stoppable(physical, &self.running)?, planned.state.task_ctx())?),
+            None => (false, execute_stream(stoppable(guarded(physical)?, &self.running)?, planned.state.task_ctx())?),
         };
         Ok(Begun { scope, stream: meant(stream, &planned.columns), columns: planned.columns, is_spread })
     }
@@ -220,7 +221,7 @@ impl Question {
 pub(super) fn written(column: &ArrayRef) -> usize {
     match column.data_type() {
         DataType::Dictionary(..) => {
-            stoppable::widest_value(column.as_any_dictionary().values()).saturating_mul(column.len())
+            guard::widest_value(column.as_any_dictionary().values()).saturating_mul(column.len())
         }
         _ => usize::try_from(bounded::size_of_column(column)).unwrap_or(usize::MAX),
     }

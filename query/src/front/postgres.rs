@@ -31,6 +31,7 @@ use futures::FutureExt;
 use service::{
     Error, Result,
     metrics::Counter,
+    principal::Principal,
     shutdown::{CancellationToken, Hold, Stage},
 };
 use tokio::{
@@ -44,7 +45,7 @@ use crate::execute::Engine;
 use cancel::Cancels;
 use conversation::{Conversation, Parts};
 use dialect::Dialect;
-use login::Begun;
+use login::{Begun, Proven};
 use refusal::Refusal;
 use wire::{End, Wire};
 
@@ -195,14 +196,14 @@ impl Connection {
             Ok(Begun::Cancelled) | Err(_) => return None,
         };
         let parts = match login::prove(&mut wire, deps, &peer, &parameters).await {
-            Ok(reader) => self.admit(&mut wire, reader, &parameters).await,
+            Ok(proven) => self.admit(&mut wire, proven, &parameters).await,
             Err(end) => Err(end),
         };
         match parts {
-            Ok((reader, settings, cancel, permit)) => {
+            Ok((reader, token_of, settings, cancel, permit)) => {
                 let engine = Arc::clone(&self.shared.engine);
                 let dialect = Arc::clone(&self.shared.dialect);
-                Some((Conversation::new(Parts { wire, engine, reader, settings, dialect, cancel }), permit))
+                Some((Conversation::new(Parts { wire, engine, reader, token_of, settings, dialect, cancel }), permit))
             }
             Err(end) => {
                 self.refuse(wire, end).await;
@@ -215,7 +216,7 @@ impl Connection {
     async fn admit(
         &self,
         wire: &mut Wire,
-        reader: crate::reader::Reader,
+        proven: Proven,
         parameters: &[(String, String)],
     ) -> std::result::Result<Admitted, End> {
         let permit = Arc::clone(&self.shared.connections).try_acquire_owned().map_err(|_| {
@@ -227,8 +228,8 @@ impl Connection {
         let cancel = self.shared.cancels.enter().map_err(random)?;
         let settings = settings(parameters);
         let application = settings.show("application_name").unwrap_or_default();
-        login::welcome(wire, &reader, application, cancel.key()).await?;
-        Ok((Arc::new(reader), settings, cancel, permit))
+        login::welcome(wire, &proven.reader, application, cancel.key()).await?;
+        Ok((Arc::new(proven.reader), proven.token_of, settings, cancel, permit))
     }
 
     async fn refuse(&self, wire: Wire, end: End) {
@@ -239,7 +240,7 @@ impl Connection {
     }
 }
 
-type Admitted = (Arc<crate::reader::Reader>, Settings, cancel::Cancel, OwnedSemaphorePermit);
+type Admitted = (Arc<crate::reader::Reader>, Option<Arc<Principal>>, Settings, cancel::Cancel, OwnedSemaphorePermit);
 
 /// The settings that a start-up names, those that mean something here. Drivers send some that they never look at again, so the others
 /// are not refused.

@@ -31,6 +31,7 @@ fn principal(name: &str, tenants: &[&str], regions: &[&str], infrastructure: Opt
         role: Role::Reader,
         token_sha256: None,
         scram: None,
+        expires: None,
         certificate: None,
         tenants: list(tenants),
         regions: list(regions),
@@ -419,7 +420,7 @@ async fn a_token_is_a_reader() {
     let world = fleet().await;
     let (token, hash) = new_token().expect("a token");
     let principal = Principal { token_sha256: Some(hash), ..principal("acme", &["acme"], &["*"], None) };
-    let router = require(world.query.router(), &Principals::new(&[principal]), Role::Reader);
+    let router = require(world.query.router(), &Principals::new(&[principal], &service::clock::system()), Role::Reader);
     let send = async |method: &str, path: &str, sql: &str| {
         let request = Request::builder().method(method).uri(path).header("content-type", "text/plain");
         let request = request.header("authorization", format!("Bearer {}", token.expose()));

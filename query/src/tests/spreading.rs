@@ -2,10 +2,10 @@
 
 mod fleet;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
-use service::{Deps, secret::Secret};
+use service::{Deps, secret::Secret, shutdown::CancellationToken, tls::Acceptor};
 use telemetry::contract::{ApiError, SqlAnswer, SqlRequest};
 
 use crate::{
@@ -18,7 +18,7 @@ const TOKEN: &str = "a secret of workers and those who use them";
 
 /// Workers in this process, each a service of its own over the same lake.
 struct Workers {
-    _services: Vec<Query>,
+    services: Vec<Query>,
     list: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ impl Workers {
             worker.spawn();
             services.push(query);
         }
-        Workers { _services: services, list }
+        Workers { services, list }
     }
 
     /// A coordinator that knows them.
@@ -219,6 +219,39 @@ async fn a_session_travels_with_the_plan() {
     assert_eq!((spread, again), (8, 0), "spread, tried again");
 }
 
+/// What a query's end leaves on workers stops, though a join there may go through ten billion pairs without a row.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parts_of_a_query_that_nobody_waits_for_stop() {
+    let fleet = Fleet::new().await;
+    let workers = Workers::start(&fleet, 2).await;
+    let query = workers.coordinator(&fleet, 2).await;
+    let sql = "SELECT a.region, count(*) FROM tokens AS a JOIN tokens AS b ON a.trace_id <> b.trace_id \
+               JOIN tokens AS c ON a.device_us + b.device_us + c.device_us < 0 GROUP BY a.region";
+    let reader = Arc::new(Reader::local());
+    let (engine, asker) = (Arc::clone(&query.engine), Arc::clone(&reader));
+    let request = SqlRequest { sql: sql.to_owned(), ..SqlRequest::default() };
+    let asked = tokio::spawn(async move { engine.run(request, &asker).await.map(|_| ()) });
+    // What a join holds of its left side is given back when the last of its operators is dropped.
+    let held = || -> usize { workers.services.iter().map(|service| service.engine.shared().memory().reserved()).sum() };
+    while held() == 0 {
+        assert!(!asked.is_finished(), "it was answered before anybody looked");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    asked.abort();
+    assert!(asked.await.is_err_and(|ended| ended.is_cancelled()));
+    let stopped = async {
+        while held() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), stopped).await.expect("the parts stop");
+    // They take other parts.
+    let answer =
+        ask(&query, &reader, "SELECT region, count(*) FROM requests GROUP BY region").await.expect("an answer");
+    assert!(!answer.rows.is_empty());
+    assert_eq!((query.engine.cluster.spread(), query.engine.cluster.tried_again()), (2, 0));
+}
+
 /// Whoever does not share the token gets nothing run, and who uses it is not used by others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workers_take_plans_from_their_own_alone() {
@@ -233,6 +266,59 @@ async fn workers_take_plans_from_their_own_alone() {
     // The answer does not depend on them.
     let answer = ask(&query, &Arc::new(Reader::local()), "SELECT count(*) FROM requests").await.expect("alone");
     assert_eq!((answer.rows, query.engine.cluster.spread()), (vec![vec![json!(fleet.requests)]], 0));
+}
+
+/// A worker of another release is left out with both versions named; those of this one are used.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_of_another_version_is_left_out() {
+    let fleet = Fleet::new().await;
+    let mut served = Workers::start(&fleet, 2).await;
+    let older = datafusion_distributed::Worker::default().with_version("0.0.9/1/00c0ffee");
+    let router = tonic::service::Routes::new(older.into_worker_server()).prepare().into_axum_router();
+    let listener = service::listen::bind(([127, 0, 0, 1], 0).into()).await.expect("a port");
+    let address = format!("http://{}", listener.local_addr().expect("an address"));
+    let stop = CancellationToken::new();
+    let (stopped, tls) = (stop.clone(), Acceptor::default());
+    let serving = tokio::spawn(async move { service::listen::serve_http(listener, &tls, router, stopped).await });
+    served.list.push(address.clone());
+    let query = served.coordinator(&fleet, 2).await;
+    assert_eq!(query.engine.cluster.ready().len(), 2);
+    let faults = query.engine.cluster.faults();
+    let (left_out, fault) = faults.first_key_value().expect("one that is left out");
+    assert_eq!((faults.len(), left_out.as_str().trim_end_matches('/')), (1, address.as_str()));
+    let own = crate::distribute::version();
+    assert_eq!(*fault, format!("it is of version 0.0.9/1/00c0ffee, this process of {own}"));
+    let sql = "SELECT region, count(*) FROM requests GROUP BY region";
+    let reader = Arc::new(Reader::local());
+    let alone = coordinator(&fleet, WorkerSettings::default(), 2).await;
+    let expected = ask(&alone, &reader, sql).await.expect("alone");
+    assert_same(sql, &expected, &ask(&query, &reader, sql).await.expect("spread"));
+    assert_eq!((query.engine.cluster.spread(), query.engine.cluster.tried_again()), (1, 0));
+    stop.cancel();
+    serving.await.expect("no panic").expect("served");
+}
+
+/// What a join or unnest would write out for every match is bounded on workers as on one machine; without the bound there, workers
+/// would answer and nobody would look.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wide_values_are_refused_on_workers() {
+    let fleet = Fleet::new().await;
+    let workers = Workers::start(&fleet, 2).await;
+    let query = workers.coordinator(&fleet, 2).await;
+    let reader = Arc::new(Reader::local());
+    let joined = |copies: usize| {
+        format!(
+            "SELECT a.model, count(*), max(length(a.wide)) FROM \
+             (SELECT trace_id, model, repeat(arrow_cast(model, 'Utf8'), {copies}) AS wide FROM requests) AS a \
+             JOIN tokens AS b ON a.trace_id = b.trace_id GROUP BY a.model"
+        )
+    };
+    let answer = ask(&query, &reader, &joined(1_000)).await.expect("narrow enough");
+    assert!(!answer.rows.is_empty());
+    assert_eq!((query.engine.cluster.spread(), query.engine.cluster.tried_again()), (1, 0));
+    let error = ask(&query, &reader, &joined(10_000)).await.expect_err("too wide");
+    assert!(error.kind == "too_large" && error.message.contains("a join or unnest"), "{error:?}");
+    assert_eq!((query.engine.cluster.spread(), query.engine.cluster.tried_again()), (2, 1));
 }
 
 /// A worker that is gone before the first row is done without; nobody notices.

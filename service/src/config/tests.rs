@@ -145,3 +145,30 @@ fn units_round_trip() {
     }
     assert!(bytes::parse("12MB").is_err());
 }
+
+/// A date is one in quotes or not, with a time or not; without an offset it is UTC.
+#[test]
+fn dates_are_read_as_they_are_written() {
+    #[derive(Debug, Deserialize, Serialize)]
+    struct Dated {
+        #[serde(default, with = "instant::option", skip_serializing_if = "Option::is_none")]
+        expires: Option<jiff::Timestamp>,
+    }
+    let read = |written: &str| {
+        let dated = Figment::from(Toml::string(&format!("expires = {written}"))).extract::<Dated>();
+        dated.map(|dated| dated.expires.map(|at| at.to_string())).map_err(|error| error.to_string())
+    };
+    for (written, meant) in [
+        ("\"2027-03-01\"", "2027-03-01T00:00:00Z"),
+        ("2027-03-01", "2027-03-01T00:00:00Z"),
+        ("\"2027-03-01T09:00:00Z\"", "2027-03-01T09:00:00Z"),
+        ("2027-03-01T09:00:00+02:00", "2027-03-01T07:00:00Z"),
+        ("\"2027-03-01 09:30:00\"", "2027-03-01T09:30:00Z"),
+    ] {
+        assert_eq!(read(written).unwrap().as_deref(), Some(meant), "{written}");
+    }
+    for wrong in ["\"soon\"", "\"2027-02-30\"", "7", "09:00:00"] {
+        assert!(read(wrong).is_err(), "{wrong}");
+    }
+    assert!(Figment::new().extract::<Dated>().unwrap().expires.is_none());
+}

@@ -1,10 +1,11 @@
 //! Principals in the settings.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::scram::Verifier;
 use super::token::parse_hash;
-use crate::config::bytes;
+use crate::config::{bytes, instant};
 
 /// Every tenant, and rows without one.
 const ALL: &str = "*";
@@ -25,6 +26,10 @@ pub struct Principal {
     /// What a PostgreSQL client's proof of the token is checked against, `SCRAM-SHA-256$…`, as `tokenwatt token` prints it.
     #[serde(default)]
     pub scram: Option<String>,
+    /// From when on its token is not taken any more, `2027-03-01` or `2027-03-01T09:00:00Z`. Default: never. Certificates expire by
+    /// themselves.
+    #[serde(default, with = "instant::option", skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Timestamp>,
     /// DNS name or URI among the subject alternative names of its client certificate; needs `tls.client_ca`.
     #[serde(default)]
     pub certificate: Option<String>,
@@ -114,6 +119,12 @@ impl Principal {
         self.every_tenant() && self.every_region() && self.sees_infrastructure()
     }
 
+    /// When its token expired, if it has by `now_us`, microseconds since 1970-01-01 UTC.
+    #[must_use]
+    pub fn expired(&self, now_us: i64) -> Option<Timestamp> {
+        self.expires.filter(|expires| expires.as_microsecond() <= now_us)
+    }
+
     fn validate(&self, faults: &mut Vec<String>) {
         let name = &self.name;
         if name.is_empty() || name.len() > NAME_MAX {
@@ -133,6 +144,9 @@ impl Principal {
             faults.push(format!(
                 "`scram` of principal `{name}` is no verifier; give the line that `tokenwatt token` printed, `SCRAM-SHA-256$…`"
             ));
+        }
+        if self.expires.is_some() && self.token_sha256.is_none() {
+            faults.push(format!("`expires` of principal `{name}` is that of a token, and it has no `token_sha256`"));
         }
         if self.certificate.as_deref() == Some("") {
             faults.push(format!("`certificate` of principal `{name}` is empty"));

@@ -1,3 +1,6 @@
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, header};
@@ -7,6 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 use tower::ServiceExt;
 
 use super::*;
+use crate::clock::Clock;
+use crate::config::instant;
 
 fn principal(name: &str, role: Role, hash: Option<String>) -> Principal {
     Principal {
@@ -14,6 +19,7 @@ fn principal(name: &str, role: Role, hash: Option<String>) -> Principal {
         role,
         token_sha256: hash,
         scram: None,
+        expires: None,
         certificate: None,
         tenants: vec!["*".to_owned()],
         regions: vec!["*".to_owned()],
@@ -22,6 +28,10 @@ fn principal(name: &str, role: Role, hash: Option<String>) -> Principal {
         bytes_per_s: None,
         burst_s: 10,
     }
+}
+
+fn principals_of(principals: &[Principal]) -> Principals {
+    Principals::new(principals, &clock::system())
 }
 
 fn shows(value: &str) -> HeaderMap {
@@ -39,7 +49,7 @@ fn token_and_role_decide() {
     let (other, other_hash) = new_token().unwrap();
     let (token, other) = (token.expose(), other.expose());
     assert!(token.starts_with("tw_") && token.len() == 67 && token != other);
-    let principals = Principals::new(&[
+    let principals = principals_of(&[
         principal("node", Role::Writer, Some(hash.to_uppercase())),
         principal("grafana", Role::Reader, Some(other_hash)),
     ]);
@@ -70,7 +80,7 @@ fn a_certificate_names_its_principal() {
     let (token, hash) = new_token().unwrap();
     let spiffe =
         Principal { certificate: Some("spiffe://fleet/node".to_owned()), ..principal("mesh", Role::Writer, None) };
-    let principals = Principals::new(&[spiffe, principal("node", Role::Writer, Some(hash))]);
+    let principals = principals_of(&[spiffe, principal("node", Role::Writer, Some(hash))]);
     let ask = |headers: &HeaderMap, names: &[&str]| {
         kind(principals.identify(Role::Writer, headers, Some(&Peer::named(names.iter().copied()))))
     };
@@ -104,6 +114,49 @@ fn infrastructure_follows_the_tenants() {
     assert!(!Principal { infrastructure: Some(false), ..all }.sees_infrastructure());
 }
 
+/// A clock that a test sets, microseconds.
+struct Hand(AtomicI64);
+
+impl Clock for Hand {
+    fn now_ns(&self) -> i64 {
+        self.0.load(Ordering::SeqCst) * 1_000
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// A token counts until the instant it expires, and not from then on; whoever shows it is told when that was. A wrong token is a
+/// wrong token before and after.
+#[test]
+fn tokens_expire() {
+    let (token, hash) = new_token().unwrap();
+    let expires = instant::parse("2026-12-01").unwrap();
+    let at = expires.as_microsecond();
+    let hand = Arc::new(Hand(AtomicI64::new(at - 1)));
+    let clock: SharedClock = hand.clone();
+    let certificate = Some("psql.fleet".to_owned());
+    let grafana = Principal { expires: Some(expires), certificate, ..principal("grafana", Role::Reader, Some(hash)) };
+    let principals = Principals::new(&[grafana], &clock);
+    let bearer = shows(&format!("Bearer {}", token.expose()));
+    let shown = |headers: &HeaderMap| principals.identify(Role::Reader, headers, None);
+    let proven = principals.login("grafana").shown(token.expose()).unwrap();
+    assert!(shown(&bearer).is_ok() && principals.check_token(&proven).is_ok());
+
+    hand.0.store(at, Ordering::SeqCst);
+    let refused = shown(&bearer).unwrap_err();
+    assert_eq!(refused.kind(), Kind::Unauthenticated);
+    assert_eq!(refused.message(), "the token of `grafana` expired at 2026-12-01T00:00:00Z");
+    assert!(refused.hint().unwrap().contains("tokenwatt token"), "{refused:?}");
+    assert_eq!(principals.check_token(&proven).unwrap_err().message(), refused.message());
+    let wrong = shown(&shows("Bearer tw_wrong")).unwrap_err();
+    assert!(wrong.message().contains("no principal"), "{wrong}");
+    // A certificate has a date of its own.
+    let peer = Peer::named(["psql.fleet"].into_iter());
+    assert!(principals.identify(Role::Reader, &HeaderMap::new(), Some(&peer)).is_ok());
+}
+
 /// What cannot be meant is a fault, and all faults come together.
 #[test]
 fn faults_of_principals() {
@@ -124,6 +177,14 @@ fn faults_of_principals() {
     assert_eq!(other(|principal| principal.token_sha256 = None), 1);
     assert_eq!(other(|principal| principal.token_sha256 = Some("tw_0123".to_owned())), 1);
     assert_eq!(other(|principal| principal.token_sha256 = Some("A".repeat(64))), 1);
+    assert_eq!(other(|principal| principal.expires = instant::parse("2027-03-01").ok()), 0);
+    assert_eq!(
+        other(|principal| {
+            principal.expires = instant::parse("2027-03-01").ok();
+            principal.certificate = principal.token_sha256.take();
+        }),
+        1
+    );
     assert_eq!(other(|principal| principal.name = "good".to_owned()), 1);
     assert_eq!(other(|principal| principal.name = String::new()), 1);
     assert_eq!(other(|principal| principal.tenants.clear()), 1);
@@ -147,7 +208,7 @@ async fn pages_of_everything() {
     let asked = async |tenants: &[&str]| {
         let (token, hash) = new_token().unwrap();
         let tenants = tenants.iter().map(|tenant| (*tenant).to_owned()).collect();
-        let principals = Principals::new(&[Principal { tenants, ..principal("r", Role::Reader, Some(hash)) }]);
+        let principals = principals_of(&[Principal { tenants, ..principal("r", Role::Reader, Some(hash)) }]);
         let pages = require_everything(Router::new().route("/", get(|| async { "hello" })));
         let request = Request::get("/").header("authorization", format!("Bearer {}", token.expose()));
         require(pages, &principals, Role::Reader).oneshot(request.body(Body::empty()).unwrap()).await.unwrap().status()
@@ -162,7 +223,7 @@ async fn pages_of_everything() {
 #[tokio::test]
 async fn guarded_routes() {
     let (token, hash) = new_token().unwrap();
-    let principals = Principals::new(&[principal("r", Role::Reader, Some(hash))]);
+    let principals = principals_of(&[principal("r", Role::Reader, Some(hash))]);
     let router = || Router::new().route("/", get(|| async { "hello" }));
     let guarded = require(router(), &principals, Role::Reader);
     let refused = guarded.clone().oneshot(Request::get("/nowhere").body(Body::empty()).unwrap()).await.unwrap();
@@ -181,7 +242,7 @@ fn names_are_proven() {
     let verifier = scram::Verifier::new(token.expose()).unwrap().to_string();
     let grafana = Principal { scram: Some(verifier), ..principal("grafana", Role::Reader, Some(hash)) };
     let mesh = Principal { certificate: Some("psql.fleet".to_owned()), ..principal("mesh", Role::Reader, None) };
-    let principals = Principals::new(&[grafana.clone(), mesh]);
+    let principals = principals_of(&[grafana.clone(), mesh]);
     let shown = |name: &str, token: &str| principals.login(name).shown(token).map(|found| found.name.clone());
     assert_eq!(shown("grafana", token.expose()), Some("grafana".to_owned()));
     assert_eq!(shown("grafana", "tw_wrong"), None);
@@ -192,7 +253,7 @@ fn names_are_proven() {
     assert!(principals.login("grafana").certified(&peer).is_none());
     assert!(principals.login("grafana").is_provable() && !principals.login("mesh").is_provable());
     assert!(!principals.login("nobody").is_provable(), "as long as one of us cannot");
-    assert!(Principals::new(&[grafana]).login("nobody").is_provable());
+    assert!(principals_of(&[grafana]).login("nobody").is_provable());
     let (_, first) = principals.login("nobody").prove(b"n,,n=,r=abc").unwrap();
     assert!(first.ends_with(",i=4096"), "{first}");
 }

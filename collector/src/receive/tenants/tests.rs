@@ -21,6 +21,7 @@ fn principal(tenants: &[&str]) -> Principal {
         role: Role::Writer,
         token_sha256: None,
         scram: None,
+        expires: None,
         certificate: Some("node.acme".to_owned()),
         tenants: tenants.iter().map(|tenant| (*tenant).to_owned()).collect(),
         regions: vec!["*".to_owned()],

@@ -13,7 +13,7 @@ use pgwire::messages::{
     response::{ReadyForQuery, TransactionStatus},
 };
 use serde_json::Value;
-use service::shutdown::CancellationToken;
+use service::{principal::Principal, shutdown::CancellationToken};
 use telemetry::contract::SqlRequest;
 use tokio::time::timeout;
 
@@ -22,6 +22,7 @@ use super::{
     constants,
     dialect::Dialect,
     frontend::Message,
+    login::check_token,
     parameters::Bound,
     refusal::Refusal,
     statement::{Set, Statement},
@@ -38,6 +39,7 @@ pub(super) struct Parts {
     pub(super) wire: Wire,
     pub(super) engine: Arc<Engine>,
     pub(super) reader: Arc<Reader>,
+    pub(super) token_of: Option<Arc<Principal>>,
     pub(super) settings: Settings,
     pub(super) dialect: Arc<Dialect>,
     pub(super) cancel: Cancel,
@@ -48,6 +50,8 @@ pub(super) struct Conversation {
     wire: Wire,
     engine: Arc<Engine>,
     reader: Arc<Reader>,
+    /// Whose token let the client in.
+    token_of: Option<Arc<Principal>>,
     /// Settings as they were after the login, for `DISCARD ALL`.
     first: Settings,
     settings: Settings,
@@ -62,11 +66,12 @@ pub(super) struct Conversation {
 
 impl Conversation {
     pub(super) fn new(parts: Parts) -> Conversation {
-        let Parts { wire, engine, reader, settings, dialect, cancel } = parts;
+        let Parts { wire, engine, reader, token_of, settings, dialect, cancel } = parts;
         Conversation {
             wire,
             engine,
             reader,
+            token_of,
             first: settings.clone(),
             settings,
             dialect,
@@ -78,7 +83,7 @@ impl Conversation {
         }
     }
 
-    /// Answers until the client leaves, says nothing for too long, or `stop` is cancelled while nothing runs.
+    /// Answers until the client leaves, says nothing for too long, its token expires, or `stop` is cancelled while nothing runs.
     pub(super) async fn run(mut self, stop: CancellationToken) {
         let end = self.answered(&stop).await;
         // What still runs stops here, before a farewell that may take its time.
@@ -111,6 +116,9 @@ impl Conversation {
             };
             if message == Message::Terminate {
                 return End::Left;
+            }
+            if let Err(expired) = check_token(&self.engine.deps, self.token_of.as_ref()) {
+                return expired;
             }
             if let Err(end) = self.answer(message).await {
                 return end;

@@ -56,6 +56,13 @@ pub(super) enum Begun {
     Cancelled,
 }
 
+/// Somebody who has proven who they are.
+pub(super) struct Proven {
+    pub(super) reader: Reader,
+    /// Whose token the proof was, which may expire while they are connected.
+    pub(super) token_of: Option<Arc<Principal>>,
+}
+
 /// Reads packets until the client has said what it wants.
 ///
 /// # Errors
@@ -139,37 +146,52 @@ pub(super) async fn prove(
     deps: &Deps,
     peer: &Peer,
     parameters: &[(String, String)],
-) -> Result<Reader, End> {
+) -> Result<Proven, End> {
     let value = |wanted: &str| parameters.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
     let user = value("user").filter(|user| !user.is_empty());
     let Some(user) = user else { return Err(End::Refused(Refusal::fatal("28000", "the start-up names no user"))) };
     if value("replication").is_some_and(|wanted| !matches!(wanted, "false" | "off" | "no" | "0")) {
         return Err(End::Refused(Refusal::fatal("0A000", "there is no replication here")));
     }
-    let principal = if deps.principals.is_open() { None } else { Some(principal(wire, deps, peer, user).await?) };
+    let (principal, token_of) =
+        if deps.principals.is_open() { (None, None) } else { principal(wire, deps, peer, user).await? };
     // Not before the proof: strangers learn nothing.
     let database = value("database").filter(|name| !name.is_empty()).unwrap_or(user);
     if ![CATALOG, "postgres", user].contains(&database) {
         let refusal = Refusal::fatal("3D000", format!("database \"{database}\" does not exist"));
         return Err(End::Refused(refusal.with_hint(format!("the database is called {CATALOG}"))));
     }
-    Ok(Reader::from(principal.as_ref()).through("postgresql"))
+    Ok(Proven { reader: Reader::from(principal.as_ref()).through("postgresql"), token_of })
 }
 
-async fn principal(wire: &mut Wire, deps: &Deps, peer: &Peer, user: &str) -> Result<Arc<Principal>, End> {
+/// The principal, and again if its token was the proof.
+type Known = (Option<Arc<Principal>>, Option<Arc<Principal>>);
+
+async fn principal(wire: &mut Wire, deps: &Deps, peer: &Peer, user: &str) -> Result<Known, End> {
     let login = deps.principals.login(user);
-    let proven = if let Some(principal) = login.certified(peer) {
-        Some(principal)
+    let (certified, token_of) = if let Some(principal) = login.certified(peer) {
+        (Some(principal), None)
     } else if login.is_provable() || !deps.tls.is_secure() {
-        by_proof(wire, login).await?
+        (None, by_proof(wire, login).await?)
     } else {
-        by_token(wire, login).await?
+        (None, by_token(wire, login).await?)
     };
-    let principal = proven.ok_or_else(|| End::Refused(Refusal::login(user)))?;
-    if principal.role != Role::Reader {
+    let proven = certified.or_else(|| token_of.clone()).ok_or_else(|| End::Refused(Refusal::login(user)))?;
+    if proven.role != Role::Reader {
         return Err(End::Refused(Refusal::fatal("28000", format!("`{user}` is no reader"))));
     }
-    Ok(principal)
+    check_token(deps, token_of.as_ref())?;
+    Ok((Some(proven), token_of))
+}
+
+/// # Errors
+/// `28000` once the token has expired.
+pub(super) fn check_token(deps: &Deps, token_of: Option<&Arc<Principal>>) -> Result<(), End> {
+    let checked = token_of.map_or(Ok(()), |principal| deps.principals.check_token(principal));
+    checked.map_err(|expired| {
+        let refusal = Refusal::fatal("28000", expired.message());
+        End::Refused(refusal.with_hint(expired.hint().unwrap_or_default()))
+    })
 }
 
 async fn by_proof(wire: &mut Wire, login: Login) -> Result<Option<Arc<Principal>>, End> {
