@@ -21,6 +21,7 @@ use telemetry::table::{PARTITION, Table};
 
 use crate::snapshot::ColumnStats;
 use order::Order;
+pub use properties::LOOKED_UP;
 pub(crate) use stream::Stream;
 
 /// A file's bytes and what is known of its rows.

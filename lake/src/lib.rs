@@ -44,6 +44,7 @@ mod sample;
 
 pub use changes::Arrival;
 pub use commit::{Entry, Outcome, wire};
+pub use encode::LOOKED_UP;
 pub use lake::Lake;
 pub use lease::{Keeper, Standing};
 pub use snapshot::{ColumnStats, File, FileAdd, Snapshot, Value};

@@ -73,7 +73,7 @@ impl LakeTable {
     ) -> Result<ParquetSource> {
         let mut options =
             TableParquetOptions { global: state.config_options().execution.parquet.clone(), ..Default::default() };
-        let is_lookup = filters.iter().any(picks_few_rows);
+        let is_lookup = filters.iter().any(|filter| is_one_of(filter, &POINT_COLUMNS));
         options.global.pushdown_filters = is_lookup;
         options.global.reorder_filters = is_lookup;
         options.global.enable_page_index = files.iter().any(|file| file.size > PAGED_BYTES_MIN);
@@ -84,16 +84,6 @@ impl LakeTable {
             .with_table_parquet_options(options)
             .with_parquet_file_reader_factory(Arc::new(reader))
             .with_metadata_size_hint(FOOTER_BYTES))
-    }
-
-    /// Roughly, as if all columns took as much; next to nothing where few rows are picked.
-    fn bytes_to_read(&self, projection: Option<&Vec<usize>>, filters: &[Expr], files: &[Arc<File>]) -> u64 {
-        if filters.iter().any(picks_few_rows) {
-            return 0;
-        }
-        let all = self.schema.table_schema().fields().len().max(1);
-        let read = projection.map_or(all, Vec::len);
-        files.iter().map(|file| file.size / all as u64 * read as u64).sum()
     }
 
     /// Files that may hold a row the filters let through, newest first: a `LIMIT` then stops early on what people ask for.
@@ -145,7 +135,7 @@ impl TableProvider for LakeTable {
             Some(ordered) => (ordered.groups, vec![ordered.ordering]),
             None => (groups(&files, streams), Vec::new()),
         };
-        let store = self.stores.of(self.bytes_to_read(projection, filters, &files));
+        let store = self.stores.of(bytes_to_read(schema.fields().len(), projection, filters, &files));
         let source = Arc::new(self.source(state, store, filters, &files)?);
         let config = FileScanConfigBuilder::new(store.clone(), source)
             .with_file_groups(groups)
@@ -220,14 +210,58 @@ fn partitioned(file: &File) -> PartitionedFile {
     PartitionedFile::new_from_meta(meta).with_partition_values(vec![date])
 }
 
-fn picks_few_rows(filter: &Expr) -> bool {
-    match filter {
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
-            [left, right].into_iter().any(|side| match side.as_ref() {
-                Expr::Column(column) => POINT_COLUMNS.contains(&column.name.as_str()),
-                _ => false,
-            })
+/// Roughly, as if all of a file's columns took as much. Next to nothing where Bloom filters leave few row groups: that they are
+/// asked costs less than a page. Without one, a look-up reads all values of its column.
+fn bytes_to_read(columns: usize, projection: Option<&Vec<usize>>, filters: &[Expr], files: &[Arc<File>]) -> u64 {
+    if filters.iter().any(|filter| is_one_of(filter, &lake::LOOKED_UP)) {
+        return 0;
+    }
+    let columns = columns.max(1) as u64;
+    let read = projection.map_or(columns, |read| read.len() as u64);
+    files.iter().map(|file| file.size / columns * read).sum()
+}
+
+/// Whether the filter wants one value of one of the columns.
+fn is_one_of(filter: &Expr, columns: &[&str]) -> bool {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = filter else { return false };
+    let (column, value) = match (left.as_ref(), right.as_ref()) {
+        (Expr::Column(column), value) | (value, Expr::Column(column)) => (column, value),
+        _ => return false,
+    };
+    columns.contains(&column.name.as_str()) && !value.any_column_refs()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use datafusion::prelude::{col, lit};
+
+    use super::*;
+
+    /// A scan that is taken for small goes through the cache of blocks, and a large one would push everything else out of it.
+    #[test]
+    fn only_a_bloom_filter_makes_a_look_up_cheap() {
+        let file = File {
+            path: "requests/a.parquet".to_owned(),
+            size: 1_000,
+            rows: None,
+            date: "2026-07-08".to_owned(),
+            modified_ms: 0,
+            stats: BTreeMap::new(),
+            tags: BTreeMap::new(),
+        };
+        let files = [Arc::new(file.clone()), Arc::new(file)];
+        let bytes = |filter: Expr| bytes_to_read(10, Some(&vec![0, 3]), &[filter], &files);
+        for column in lake::LOOKED_UP {
+            assert_eq!(bytes(col(column).eq(lit("a"))), 0, "{column}");
+            assert_eq!(bytes(lit("a").eq(col(column))), 0, "{column}");
         }
-        _ => false,
+        assert_eq!(bytes(col("trace_id").eq(col("request_id"))), 400);
+        assert_eq!(bytes(col("trace_id").not_eq(lit("a"))), 400);
+        for column in POINT_COLUMNS.iter().filter(|column| !lake::LOOKED_UP.contains(column)) {
+            assert_eq!(bytes(col(*column).eq(lit("a"))), 400, "{column}");
+        }
+        assert_eq!(bytes_to_read(10, None, &[], &files), 2_000);
     }
 }

@@ -23,9 +23,9 @@ use std::path::PathBuf;
 use service::error::{Error, Result};
 
 use data::{Data, Size};
-use figures::{AdHoc, Figures};
-use ours::Ours;
-use peers::{Answers, Files, Peer};
+use figures::{AdHoc, Beside, Figures};
+use ours::{Ours, Run};
+use peers::{Answer, Answers, Files, Peer};
 use sets::Statement;
 
 /// Flags of `tokenwatt bench query`.
@@ -52,8 +52,8 @@ pub(crate) struct Args {
     /// Leave other engines out.
     #[arg(long)]
     alone: bool,
-    /// Python with duckdb and chdb. Default: that of the repository's tests.
-    #[arg(long, env = "TOKENWATT_PYTHON")]
+    /// Python with duckdb and chdb. Default: `~/.cache/tokenwatt/venv-bench`, else that of the repository's tests.
+    #[arg(long)]
     python: Option<PathBuf>,
     /// Directory that keeps the lake for the next run. Default: `~/.cache/tokenwatt/bench/query`.
     #[arg(long)]
@@ -92,32 +92,41 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         adhoc.push((statement, ours.run(statement.name, &data.filled(statement.sql), runs).await?));
     }
     drop(ours);
-    let duckdb = peer(&args, Peer::DuckDb, &data).await?;
-    let chdb = peer(&args, Peer::ChDb, &data).await?;
-    for (statement, run) in &adhoc {
-        let answer = duckdb.as_ref().and_then(|peer| peer.answers.get(statement.name));
-        if let Some(different) = answer.and_then(|answer| compare::difference(&run.rows, &answer.rows)) {
-            return Err(Error::internal(format!("{}: DuckDB answers otherwise: {different}", statement.name)));
-        }
+    let mut peers = Vec::new();
+    for engine in [Peer::DuckDb, Peer::ChDb] {
+        peers.extend(peer(&args, engine, &data).await?.map(|answers| (engine, answers)));
     }
-    let adhoc = adhoc.into_iter().map(|(statement, run)| AdHoc {
-        name: statement.name,
-        ms: best(&run.ms).unwrap_or(f64::NAN),
-        duckdb_ms: of(duckdb.as_ref(), statement),
-        chdb_ms: of(chdb.as_ref(), statement),
-    });
-    let adhoc = adhoc.collect();
+    let beside = adhoc.iter().map(|(statement, run)| beside(statement, run, &peers));
     let figures = Figures {
         scale: args.scale,
         fleet_scale: args.fleet_scale,
         threads,
         dashboard,
         timeline_ms,
-        adhoc,
-        duckdb,
-        chdb,
+        adhoc: beside.collect::<Result<_>>()?,
+        peers: peers.into_iter().map(|(engine, answers)| (engine.name(), answers.version)).collect(),
     };
-    super::print(args.json, &figures.json())
+    for (place, (engine, _)) in figures.peers.iter().enumerate() {
+        for (name, why) in figures.refused(place) {
+            tracing::warn!(engine, name, why, "refused");
+        }
+    }
+    super::print(args.json, &figures.json())?;
+    figures.otherwise().map_or(Ok(()), |differ| Err(Error::internal(differ)))
+}
+
+/// One statement in all engines.
+fn beside(statement: &Statement, run: &Run, peers: &[(Peer, Answers)]) -> Result<AdHoc> {
+    let order = compare::order_of(statement.sql, &run.columns)?;
+    let peers = peers.iter().map(|(_, answers)| match answers.answers.get(statement.name) {
+        None => Beside::Refused("it was not asked".to_owned()),
+        Some(Answer { error: Some(error), .. }) => Beside::Refused(error.clone()),
+        Some(answer) => match compare::difference(&run.rows, &answer.rows, &order) {
+            Some(how) => Beside::Otherwise(how),
+            None => best(&answer.ms).map_or_else(|| Beside::Refused("it was not run".to_owned()), Beside::Answered),
+        },
+    });
+    Ok(AdHoc { name: statement.name, ms: best(&run.ms).unwrap_or(f64::NAN), peers: peers.collect() })
 }
 
 fn chosen(set: &'static [Statement], args: &Args) -> impl Iterator<Item = &'static Statement> {
@@ -125,7 +134,7 @@ fn chosen(set: &'static [Statement], args: &Args) -> impl Iterator<Item = &'stat
     set.iter().filter(move |statement| statement.name.contains(&only))
 }
 
-/// The ad-hoc set in another engine.
+/// The ad-hoc set in another engine; `None` if it is left out or not installed.
 async fn peer(args: &Args, peer: Peer, data: &Data) -> Result<Option<Answers>> {
     if args.alone {
         return Ok(None);
@@ -133,25 +142,18 @@ async fn peer(args: &Args, peer: Peer, data: &Data) -> Result<Option<Answers>> {
     let statements = chosen(sets::ADHOC, args).map(|statement| (statement.name, data.filled(statement.sql)));
     let statements: Vec<_> = statements.collect();
     let files = Files::of(&data.dir, &ADHOC_TABLES).await?;
-    let python = match &args.python {
-        Some(python) => python.clone(),
-        None => data::cache_dir()?.join("venv/current/bin/python"),
-    };
     let effort = (args.threads as usize, args.runs as usize);
-    let answers = peers::run((peer, &python), &files, effort, &statements).await?;
-    for (name, answer) in answers.iter().flat_map(|answers| &answers.answers) {
-        if let Some(error) = &answer.error {
-            tracing::warn!(?peer, name, error, "refused");
-            if peer == Peer::DuckDb {
-                return Err(Error::invalid(format!("{name}: DuckDB refuses it: {error}")));
-            }
-        }
-    }
-    Ok(answers)
+    peers::run((peer, &python(args)?), &files, effort, &statements).await
 }
 
-fn of(peer: Option<&Answers>, statement: &Statement) -> Option<f64> {
-    best(&peer?.answers.get(statement.name)?.ms)
+/// The Python that was named, else the one that was made for this benchmark, else that of the repository's tests.
+fn python(args: &Args) -> Result<PathBuf> {
+    if let Some(python) = &args.python {
+        return Ok(python.clone());
+    }
+    let cache = data::cache_dir()?;
+    let own = cache.join("venv-bench/bin/python");
+    Ok(if own.exists() { own } else { cache.join("venv/current/bin/python") })
 }
 
 fn best(ms: &[f64]) -> Option<f64> {

@@ -21,8 +21,8 @@ const BLOOM_FALSE_POSITIVES: f64 = 0.01;
 /// Columns that nearly never repeat, so that a dictionary only adds a copy.
 const UNREPEATED: [&str; 8] =
     ["span_id", "parent_span_id", "request_id", "body", "body_typed", "events", "links", "exemplars"];
-/// Columns that single rows are looked up by.
-const LOOKED_UP: [&str; 2] = ["trace_id", "request_id"];
+/// Columns that single rows are looked up by: each has a Bloom filter in every row group.
+pub const LOOKED_UP: [&str; 2] = ["trace_id", "request_id"];
 
 /// Properties of a new file, in arrival order and lightly compressed: it lives until compaction. Bounds are kept only of what
 /// scans prune by, since to find them costs as much as to pack the numbers.

@@ -59,7 +59,7 @@ pub(crate) struct Prefetch {
     store: Arc<dyn ObjectStore>,
     footers: Arc<FileMetadataCache>,
     asked: Arc<Asked>,
-    /// Paths of each table's last snapshot.
+    /// Paths of each table's files so far, among them some that are gone.
     seen: BTreeMap<&'static str, HashSet<String>>,
 }
 
@@ -102,12 +102,15 @@ impl Prefetch {
         }
     }
 
+    /// The newest of those that were not there the last time. What was there costs nothing: it comes first in a snapshot.
     fn new_files(&mut self, table: &'static str, snapshot: &Snapshot) -> Vec<Arc<File>> {
         let seen = self.seen.entry(table).or_default();
-        let new = snapshot.files.iter().rev().filter(|file| !seen.contains(&file.path)).take(ROUND_MAX);
-        let new = new.cloned().collect();
-        *seen = snapshot.files.iter().map(|file| file.path.clone()).collect();
-        new
+        let new: Vec<_> = snapshot.files.iter().rev().take_while(|file| !seen.contains(&file.path)).cloned().collect();
+        seen.extend(new.iter().map(|file| file.path.clone()));
+        if seen.len() > snapshot.files.len() * 2 + ROUND_MAX {
+            *seen = snapshot.files.iter().map(|file| file.path.clone()).collect();
+        }
+        new.into_iter().take(ROUND_MAX).collect()
     }
 
     async fn footer(&self, file: Arc<File>) {
@@ -160,6 +163,44 @@ mod tests {
         let entry = Entry { journal: "j".to_owned(), table: "tokens", from, to: from + 1, adds: vec![file] };
         lake.commit(entry).await.expect("committed");
         path
+    }
+
+    fn file(number: usize) -> Arc<File> {
+        Arc::new(File {
+            path: format!("tokens/{number}.parquet"),
+            size: 1,
+            rows: Some(1),
+            date: "1970-01-01".to_owned(),
+            modified_ms: 0,
+            stats: BTreeMap::new(),
+            tags: BTreeMap::new(),
+        })
+    }
+
+    /// Each file is new once, also after those before it were compacted; what is remembered does not outgrow the table.
+    #[tokio::test]
+    async fn a_file_is_new_once() {
+        let lake = Lake::open_on(Arc::new(InMemory::new()), &Deps::system()).await.expect("a lake");
+        let footers = RuntimeEnv::default().cache_manager.get_file_metadata_cache();
+        let asked = Asked::new(Arc::new(Hand::default()) as SharedClock);
+        let mut prefetch = Prefetch::new(lake.clone(), lake.store(), footers, asked);
+        let mut new = |files: &[usize]| {
+            let files = files.iter().map(|number| file(*number)).collect();
+            let snapshot =
+                Snapshot { table: &TOKENS, version: 0, committed_at_us: None, files, newest_time_us: None };
+            let new = prefetch.new_files("tokens", &snapshot);
+            let paths: Vec<_> = new.iter().map(|file| file.path.clone()).collect();
+            (paths, prefetch.seen["tokens"].len())
+        };
+        let named = |numbers: &[usize]| numbers.iter().map(|number| file(*number).path.clone()).collect::<Vec<_>>();
+        assert_eq!(new(&[0, 1]), (named(&[1, 0]), 2));
+        assert_eq!(new(&[0, 1]), (vec![], 2));
+        assert_eq!(new(&[0, 1, 2, 3]), (named(&[3, 2]), 4));
+        assert_eq!(new(&[3, 9]), (named(&[9]), 5));
+        let many: Vec<_> = (10..10 + 2 * ROUND_MAX).collect();
+        let newest: Vec<_> = many.iter().rev().take(ROUND_MAX).copied().collect();
+        assert_eq!(new(&many), (named(&newest), 5 + 2 * ROUND_MAX));
+        assert_eq!(new(&[many[0], 1_000]), (named(&[1_000]), 2));
     }
 
     /// A file's footer is there after the commit, while the table is asked for and not after.

@@ -2,15 +2,34 @@
 
 use serde_json::{Map, Value, json};
 
-use super::peers::Answers;
-
-/// One ad-hoc statement, milliseconds of the best run of each engine.
+/// One ad-hoc statement in our engine and in the others.
 #[derive(Clone, Debug)]
 pub(super) struct AdHoc {
     pub(super) name: &'static str,
+    /// Milliseconds of the best run.
     pub(super) ms: f64,
-    pub(super) duckdb_ms: Option<f64>,
-    pub(super) chdb_ms: Option<f64>,
+    /// What each of the others came to, in the order of [`Figures::peers`].
+    pub(super) peers: Vec<Beside>,
+}
+
+/// A statement in another engine.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Beside {
+    /// The same rows, in so many milliseconds at best.
+    Answered(f64),
+    /// It does not know something in it, and says what.
+    Refused(String),
+    /// Other rows, and how they differ.
+    Otherwise(String),
+}
+
+impl Beside {
+    fn ms(&self) -> Option<f64> {
+        match self {
+            Beside::Answered(ms) => Some(*ms),
+            Beside::Refused(_) | Beside::Otherwise(_) => None,
+        }
+    }
 }
 
 /// Everything that was measured.
@@ -24,35 +43,64 @@ pub(super) struct Figures {
     /// Milliseconds of one request's timeline by a service just started.
     pub(super) timeline_ms: Vec<f64>,
     pub(super) adhoc: Vec<AdHoc>,
-    pub(super) duckdb: Option<Answers>,
-    pub(super) chdb: Option<Answers>,
+    /// Name and version of the other engines that are there.
+    pub(super) peers: Vec<(&'static str, String)>,
 }
 
 impl Figures {
-    /// One object.
+    /// One object. Means are over the statements that every engine answers, so that they are means of the same.
     pub(super) fn json(&self) -> Value {
         let all: Vec<f64> = self.dashboard.iter().flat_map(|(_, ms)| ms.iter().copied()).collect();
         let panels = self.dashboard.iter().map(|(name, ms)| ((*name).to_owned(), json!(rounded(quantile(ms, 0.5)))));
-        let adhoc = self.adhoc.iter().map(|run| {
-            let figures = json!({"ms": rounded(Some(run.ms)), "duckdb_ms": rounded(run.duckdb_ms), "chdb_ms": rounded(run.chdb_ms)});
-            (run.name.to_owned(), figures)
+        let common: Vec<_> = self.adhoc.iter().filter(|run| run.peers.iter().all(|peer| peer.ms().is_some())).collect();
+        let mut figures = Map::new();
+        let mut set = |name: String, value: Value| figures.insert(name, value);
+        set("scale".to_owned(), json!(self.scale));
+        set("fleet_scale".to_owned(), json!(self.fleet_scale));
+        set("threads".to_owned(), json!(self.threads));
+        set("dashboard_p95_ms".to_owned(), json!(rounded(quantile(&all, 0.95))));
+        set("token_timeline_ms".to_owned(), json!(rounded(quantile(&self.timeline_ms, 0.5))));
+        set("adhoc_statements".to_owned(), json!(self.adhoc.len()));
+        set("geomean_statements".to_owned(), json!(common.len()));
+        set("geomean_ms".to_owned(), json!(rounded(geometric_mean(common.iter().map(|run| run.ms)))));
+        for (place, (name, version)) in self.peers.iter().enumerate() {
+            let of = |run: &AdHoc| run.peers.get(place).and_then(Beside::ms);
+            let mean = geometric_mean(common.iter().filter_map(|run| of(run)));
+            let refused = self.refused(place).count();
+            set(format!("{name}_geomean_ms"), json!(rounded(mean)));
+            set(format!("{name}_refused"), json!(refused));
+            set(format!("{name}_version"), json!(version));
+        }
+        set("dashboard".to_owned(), panels.collect::<Map<_, _>>().into());
+        set("adhoc".to_owned(), self.adhoc.iter().map(|run| self.statement(run)).collect::<Map<_, _>>().into());
+        figures.into()
+    }
+
+    /// How the answers of the others differ from ours, if any does.
+    pub(super) fn otherwise(&self) -> Option<String> {
+        let differ = self.adhoc.iter().flat_map(|run| {
+            run.peers.iter().zip(&self.peers).filter_map(|(peer, (engine, _))| match peer {
+                Beside::Otherwise(how) => Some(format!("{}: {engine} answers otherwise: ours is {how}", run.name)),
+                Beside::Answered(_) | Beside::Refused(_) => None,
+            })
         });
-        let chdb: Vec<_> = self.adhoc.iter().filter_map(|run| run.chdb_ms).collect();
-        json!({
-            "scale": self.scale,
-            "fleet_scale": self.fleet_scale,
-            "threads": self.threads,
-            "dashboard_p95_ms": rounded(quantile(&all, 0.95)),
-            "token_timeline_ms": rounded(quantile(&self.timeline_ms, 0.5)),
-            "geomean_ms": rounded(geometric_mean(self.adhoc.iter().map(|run| Some(run.ms)))),
-            "duckdb_geomean_ms": rounded(geometric_mean(self.adhoc.iter().map(|run| run.duckdb_ms))),
-            "chdb_geomean_ms": rounded(geometric_mean(self.adhoc.iter().map(|run| run.chdb_ms))),
-            "chdb_statements": self.chdb.as_ref().map(|_| chdb.len()),
-            "duckdb_version": self.duckdb.as_ref().map(|peer| &peer.version),
-            "chdb_version": self.chdb.as_ref().map(|peer| &peer.version),
-            "dashboard": panels.collect::<Map<_, _>>(),
-            "adhoc": adhoc.collect::<Map<_, _>>(),
+        let differ: Vec<_> = differ.collect();
+        (!differ.is_empty()).then(|| differ.join("; "))
+    }
+
+    /// The statements that another engine does not know, and what it says.
+    pub(super) fn refused(&self, place: usize) -> impl Iterator<Item = (&'static str, &str)> {
+        self.adhoc.iter().filter_map(move |run| match run.peers.get(place)? {
+            Beside::Refused(why) => Some((run.name, why.as_str())),
+            Beside::Answered(_) | Beside::Otherwise(_) => None,
         })
+    }
+
+    fn statement(&self, run: &AdHoc) -> (String, Value) {
+        let ours = std::iter::once(("ms".to_owned(), json!(rounded(Some(run.ms)))));
+        let theirs = run.peers.iter().zip(&self.peers);
+        let theirs = theirs.map(|(peer, (engine, _))| (format!("{engine}_ms"), json!(rounded(peer.ms()))));
+        (run.name.to_owned(), ours.chain(theirs).collect::<Map<_, _>>().into())
     }
 }
 
@@ -64,9 +112,9 @@ fn quantile(values: &[f64], share: f64) -> Option<f64> {
     values.get(rank.saturating_sub(1)).copied()
 }
 
-/// Of the values that are known; none of no values.
-fn geometric_mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
-    let logs: Vec<_> = values.flatten().map(f64::ln).collect();
+/// `None` of no values.
+fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let logs: Vec<_> = values.map(f64::ln).collect();
     (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
 }
 
@@ -83,8 +131,43 @@ mod tests {
         assert_eq!(quantile(&[3.0, 1.0, 2.0, 4.0], 0.5), Some(2.0));
         assert_eq!(quantile(&[3.0, 1.0, 2.0, 4.0], 0.95), Some(4.0));
         assert_eq!(quantile(&[], 0.5), None);
-        let mean = geometric_mean([Some(2.0), None, Some(8.0)].into_iter()).unwrap();
+        let mean = geometric_mean([2.0, 8.0].into_iter()).unwrap();
         assert!((mean - 4.0).abs() < 1e-12);
-        assert_eq!(geometric_mean([None].into_iter()), None);
+        assert_eq!(geometric_mean(std::iter::empty()), None);
+    }
+
+    /// A statement that one engine refuses, or answers otherwise, is in nobody's mean.
+    #[test]
+    fn means_are_of_what_all_answer() {
+        let run = |name, ms, peers: [Beside; 2]| AdHoc { name, ms, peers: peers.to_vec() };
+        let figures = Figures {
+            scale: 0.1,
+            fleet_scale: 1.0,
+            threads: 2,
+            dashboard: Vec::new(),
+            timeline_ms: Vec::new(),
+            adhoc: vec![
+                run("a", 2.0, [Beside::Answered(3.0), Beside::Answered(4.0)]),
+                run("b", 8.0, [Beside::Answered(27.0), Beside::Answered(9.0)]),
+                run("c", 1_000.0, [Beside::Answered(1.0), Beside::Refused("no lag".to_owned())]),
+                run("d", 1_000.0, [Beside::Otherwise("1, not 2".to_owned()), Beside::Answered(1.0)]),
+            ],
+            peers: vec![("duckdb", "2".to_owned()), ("chdb", "4".to_owned())],
+        };
+        let json = figures.json();
+        let wanted = [
+            ("adhoc_statements", json!(4)),
+            ("geomean_statements", json!(2)),
+            ("geomean_ms", json!(4.0)),
+            ("duckdb_geomean_ms", json!(9.0)),
+            ("chdb_geomean_ms", json!(6.0)),
+            ("duckdb_refused", json!(0)),
+            ("chdb_refused", json!(1)),
+        ];
+        for (name, value) in wanted {
+            assert_eq!(json[name], value, "{name}");
+        }
+        assert_eq!(json["adhoc"]["c"], json!({"ms": 1_000.0, "duckdb_ms": 1.0, "chdb_ms": null}));
+        assert_eq!(figures.otherwise().as_deref(), Some("d: duckdb answers otherwise: ours is 1, not 2"));
     }
 }

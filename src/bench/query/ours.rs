@@ -10,7 +10,7 @@ use rustix::fs::{Advice, fadvise};
 use serde_json::Value;
 use service::Deps;
 use service::error::{Error, Result};
-use telemetry::contract::{QueryApi, SqlRequest};
+use telemetry::contract::{QueryApi, SqlAnswer, SqlRequest};
 
 /// Rows that no statement here has more of.
 const ROWS_MAX: usize = 1_000_000;
@@ -25,6 +25,8 @@ pub(super) struct Ours {
 pub(super) struct Run {
     /// Milliseconds of each run but the first, which finds nothing prepared.
     pub(super) ms: Vec<f64>,
+    /// Names of the answer's columns.
+    pub(super) columns: Vec<String>,
     /// What came out.
     pub(super) rows: Vec<Vec<Value>>,
 }
@@ -46,21 +48,21 @@ impl Ours {
     /// # Errors
     /// What the query service answers.
     pub(super) async fn run(&self, name: &str, sql: &str, runs: usize) -> Result<Run> {
-        let mut rows = self.ask(name, sql).await?;
+        let mut answer = self.ask(name, sql).await?;
         let mut ms = Vec::with_capacity(runs);
         for _ in 0..runs {
             let begun = Instant::now();
-            rows = self.ask(name, sql).await?;
+            answer = self.ask(name, sql).await?;
             ms.push(begun.elapsed().as_secs_f64() * 1e3);
         }
-        Ok(Run { ms, rows })
+        let columns = answer.columns.into_iter().map(|column| column.name).collect();
+        Ok(Run { ms, columns, rows: answer.rows })
     }
 
-    async fn ask(&self, name: &str, sql: &str) -> Result<Vec<Vec<Value>>> {
+    async fn ask(&self, name: &str, sql: &str) -> Result<SqlAnswer> {
         let request = SqlRequest { sql: sql.to_owned(), max_rows: Some(ROWS_MAX), ..SqlRequest::default() };
         let answer = self.query.sql(request).await;
-        let answer = answer.map_err(|error| Error::invalid(format!("{name}: {}", error.message)))?;
-        Ok(answer.rows)
+        answer.map_err(|error| Error::invalid(format!("{name}: {}", error.message)))
     }
 }
 
@@ -72,9 +74,9 @@ pub(super) async fn cold(dir: &Path, threads: usize, name: &str, sql: &str) -> R
     forget(dir).map_err(|error| Error::internal("drop files from the page cache").with_source(error))?;
     let begun = Instant::now();
     let ours = Ours::start(dir, threads).await?;
-    let rows = ours.ask(name, sql).await?;
+    let answer = ours.ask(name, sql).await?;
     let ms = begun.elapsed().as_secs_f64() * 1e3;
-    if rows.is_empty() { Err(Error::internal(format!("{name} found nothing"))) } else { Ok(ms) }
+    if answer.rows.is_empty() { Err(Error::internal(format!("{name} found nothing"))) } else { Ok(ms) }
 }
 
 /// Has the kernel let go of every file's pages.

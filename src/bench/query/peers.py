@@ -52,7 +52,8 @@ class Chdb:
             self.session.query(f"CREATE VIEW {name} AS SELECT * FROM file('{glob}', Parquet)")
 
     def rows(self, sql):
-        answer = self.session.query(f"{sql}\nSETTINGS max_threads = {self.threads}", "JSONCompactEachRow")
+        settings = f"max_threads = {self.threads}, date_time_output_format = 'iso'"
+        answer = self.session.query(f"{sql}\nSETTINGS {settings}", "JSONCompactEachRow")
         return [json.loads(line) for line in str(answer).splitlines() if line]
 
 

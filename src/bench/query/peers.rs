@@ -40,7 +40,8 @@ pub(super) struct Answer {
 }
 
 impl Peer {
-    fn name(self) -> &'static str {
+    /// As Python and figures call it.
+    pub(super) fn name(self) -> &'static str {
         match self {
             Peer::DuckDb => "duckdb",
             Peer::ChDb => "chdb",
