@@ -26,6 +26,8 @@ const EDITION: u32 = 1;
 const COMPLETE: &str = "complete";
 /// Files made at once.
 const AT_ONCE: usize = 2;
+/// Files after which a long wait is told how far it is.
+const FILES_A_NOTE: usize = 10;
 /// Files of tokens at scale 1, of 1.5 million rows as compaction leaves them.
 const TOKEN_FILES: f64 = 120.0;
 /// Files of requests at scale 1.
@@ -160,9 +162,17 @@ fn name(number: i64) -> String {
 async fn commit(
     lake: &Lake,
     table: &'static Table,
-    parts: impl Iterator<Item = impl Future<Output = Result<FileAdd>>>,
+    parts: impl ExactSizeIterator<Item = impl Future<Output = Result<FileAdd>>>,
 ) -> Result<()> {
-    let adds: Vec<_> = stream::iter(parts).buffered(AT_ONCE).try_collect().await?;
+    let files = parts.len();
+    let mut adds = Vec::with_capacity(files);
+    let mut written = stream::iter(parts).buffered(AT_ONCE);
+    while let Some(add) = written.try_next().await? {
+        adds.push(add);
+        if adds.len().is_multiple_of(FILES_A_NOTE) {
+            tracing::info!(table = table.name, files = adds.len(), of = files, "being written");
+        }
+    }
     let rows: u64 = adds.iter().filter_map(|add| add.rows).sum();
     let entry = Entry { journal: "bench".to_owned(), table: table.name, from: 0, to: 1, adds };
     match lake.commit(entry).await? {

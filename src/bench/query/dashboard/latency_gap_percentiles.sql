@@ -1,18 +1,8 @@
-WITH buckets AS (
-  SELECT model, index, sum(count) AS count
-  FROM (
-    SELECT model, unnest(gap_idx) AS index, unnest(gap_cnt) AS count
-    FROM tokens_1m
-    WHERE time >= TIMESTAMP '2026-07-08 00:00:00' AND time < TIMESTAMP '2026-07-09 00:00:00'
-  )
-  GROUP BY model, index
-),
-ranked AS (
-  SELECT model, index, sum(count) OVER (PARTITION BY model ORDER BY index) AS rank, sum(count) OVER (PARTITION BY model) AS total
-  FROM buckets
+SELECT model, exph_quantile(h, 0.5) AS gap_p50_s, exph_quantile(h, 0.99) AS gap_p99_s
+FROM (
+  SELECT model, exph_merge(exph_of(gap_scale, gap_zero, gap_idx, gap_cnt, gap_count, gap_sum, gap_min, gap_max)) AS h
+  FROM tokens_1m
+  WHERE time >= TIMESTAMP '2026-07-08 00:00:00' AND time < TIMESTAMP '2026-07-09 00:00:00'
+  GROUP BY model
 )
-SELECT model, power(2.0, (min(CASE WHEN rank >= 0.5 * total THEN index END) + 0.5) / 32.0) AS gap_p50_s,
-  power(2.0, (min(CASE WHEN rank >= 0.99 * total THEN index END) + 0.5) / 32.0) AS gap_p99_s
-FROM ranked
-GROUP BY model
 ORDER BY model
