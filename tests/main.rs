@@ -22,6 +22,7 @@ mod deploy;
 mod documents;
 mod examples;
 mod questions;
+mod benchmarks;
 mod workers;
 mod lakes;
 mod soak;

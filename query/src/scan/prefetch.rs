@@ -186,8 +186,7 @@ mod tests {
         let mut prefetch = Prefetch::new(lake.clone(), lake.store(), footers, asked);
         let mut new = |files: &[usize]| {
             let files = files.iter().map(|number| file(*number)).collect();
-            let snapshot =
-                Snapshot { table: &TOKENS, version: 0, committed_at_us: None, files, newest_time_us: None };
+            let snapshot = Snapshot { table: &TOKENS, version: 0, committed_at_us: None, files, newest_time_us: None };
             let new = prefetch.new_files("tokens", &snapshot);
             let paths: Vec<_> = new.iter().map(|file| file.path.clone()).collect();
             (paths, prefetch.seen["tokens"].len())

@@ -162,9 +162,9 @@ fn name(number: i64) -> String {
 async fn commit(
     lake: &Lake,
     table: &'static Table,
-    parts: impl ExactSizeIterator<Item = impl Future<Output = Result<FileAdd>>>,
+    parts: impl Iterator<Item = impl Future<Output = Result<FileAdd>>>,
 ) -> Result<()> {
-    let files = parts.len();
+    let files = parts.size_hint().0;
     let mut adds = Vec::with_capacity(files);
     let mut written = stream::iter(parts).buffered(AT_ONCE);
     while let Some(add) = written.try_next().await? {

@@ -59,6 +59,8 @@ impl Figures {
         set("fleet_scale".to_owned(), json!(self.fleet_scale));
         set("threads".to_owned(), json!(self.threads));
         set("dashboard_p95_ms".to_owned(), json!(rounded(quantile(&all, 0.95))));
+        let worst = self.dashboard.iter().filter_map(|(_, ms)| quantile(ms, 0.5)).max_by(f64::total_cmp);
+        set("dashboard_worst_ms".to_owned(), json!(rounded(worst)));
         set("token_timeline_ms".to_owned(), json!(rounded(quantile(&self.timeline_ms, 0.5))));
         set("adhoc_statements".to_owned(), json!(self.adhoc.len()));
         set("geomean_statements".to_owned(), json!(common.len()));
