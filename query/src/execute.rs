@@ -11,6 +11,7 @@ mod memory;
 mod opened;
 mod reach;
 pub(crate) mod running;
+mod runs;
 pub(crate) mod stoppable;
 mod stream;
 mod workers;

@@ -31,6 +31,7 @@ use super::{
     meant::{annotated, meant},
     reach,
     running::{Phase, Running, Stop},
+    runs::by_runs,
     stoppable::stoppable,
 };
 use crate::{
@@ -181,7 +182,10 @@ impl Question {
                 self.engine.cluster.count(false);
                 (true, unless_stopped(execute_stream(guarded(cut)?, state.task_ctx())?, &self.running))
             }
-            None => (false, execute_stream(stoppable(guarded(physical)?, &self.running)?, planned.state.task_ctx())?),
+            None => {
+                let plan = stoppable(by_runs(guarded(physical)?)?, &self.running)?;
+                (false, execute_stream(plan, planned.state.task_ctx())?)
+            }
         };
         Ok(Begun { scope, stream: meant(stream, &planned.columns), columns: planned.columns, is_spread })
     }
