@@ -11,6 +11,7 @@ mod lists;
 mod money_scale;
 mod money_split;
 mod operators;
+mod truncated;
 pub(crate) mod windowed;
 
 use std::sync::Arc;
@@ -33,6 +34,7 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
     all.push(Arc::new(ScalarUDF::from(BucketsQuantile::default())));
     all.push(Arc::new(ScalarUDF::from(MoneyScale::default())));
     all.push(time_bucket());
+    all.push(truncated::date_trunc());
     all
 }
 

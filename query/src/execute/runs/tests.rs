@@ -112,11 +112,15 @@ async fn what_has_no_runs_is_left_alone() {
     let worth = async |length: u32, sql: &str| {
         let session = session(length, 1 << 30);
         let plan = session.sql(sql).await.unwrap().create_physical_plan().await.unwrap();
+        let whole = batches(length, 0)[0].schema();
         let mut found = None;
         let mut look = vec![by_runs(plan).unwrap()];
         while let Some(node) = look.pop() {
             if let Some(by_runs) = node.downcast_ref::<super::ByRuns>() {
-                let runs = Runs::of(&by_runs.partial, &batches(length, 0)[0]).unwrap();
+                let read = by_runs.partial.input_schema();
+                let columns: Vec<_> = read.fields().iter().map(|field| whole.index_of(field.name()).unwrap()).collect();
+                let batch = batches(length, 0)[0].project(&columns).unwrap();
+                let runs = Runs::of(&by_runs.partial, &batch).unwrap();
                 found = Some(runs.is_worth_it());
             }
             look.extend(node.children().into_iter().cloned());
