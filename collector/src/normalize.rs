@@ -224,6 +224,7 @@ impl Normalizer {
                 }
             }
         }
+        self.write_tokens(&resource, source, &mut alike, tables);
         self.write_samples(&resource, samples, tables);
         Ok(())
     }

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use service::Deps;
 use service::error::{Error, Result};
 
-use super::ingest::body::Body;
+use super::ingest::body::{Layout, Sequence, Shape};
 use super::ingest::wire::Encoding;
 use reader::{Reader, Sent};
 
@@ -164,7 +164,9 @@ fn id_of(file: &str) -> &str {
 
 /// Sends bodies evenly until time is up, each again until it is acknowledged.
 async fn send(node: &Node, tokens_per_s: u32, until: Instant) -> Result<Sent> {
-    let body = Body::new(BODY_SPANS, node.number, Encoding::Protobuf)?;
+    let shape = Shape { layout: Layout::ByCall, running: 1, spans: BODY_SPANS, encoding: Encoding::Protobuf };
+    let sequence = Sequence::new(&shape, 1, node.number)?;
+    let Some(body) = sequence.bodies.first() else { return Err(Error::internal("a sequence without a body")) };
     let every = Duration::from_secs_f64(body.tokens() as f64 / f64::from(tokens_per_s));
     let client = reqwest::Client::new();
     let mut sent = Sent { journal: node.journal.clone(), bodies: Vec::new() };
@@ -174,7 +176,7 @@ async fn send(node: &Node, tokens_per_s: u32, until: Instant) -> Result<Sent> {
         ticks.tick().await;
         let end_ns = u64::try_from(node.deps.clock.now_ns()).unwrap_or(0);
         let bytes = body.fresh(run, call, end_ns);
-        call += body.calls() as u64;
+        call += sequence.calls();
         let at = Instant::now();
         post(&client, &node.endpoint, bytes).await?;
         sent.bodies.push((at, body.tokens() as u64));

@@ -9,17 +9,19 @@ mod figures;
 mod foreign;
 mod kill;
 mod load;
+mod memory;
 mod server;
 mod verify;
 pub(super) mod wire;
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use service::error::Result;
 
-use figures::{Figures, Overload};
+use figures::{Figures, Overload, Rss};
 use load::{Load, Sent};
+use memory::Memory;
 use server::Server;
 use verify::Watch;
 
@@ -41,6 +43,12 @@ pub(crate) struct Args {
     /// Requests in flight on each connection.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     in_flight: u32,
+    /// In which order their spans are sent.
+    #[arg(long, value_enum, default_value = "interleaved")]
+    layout: body::Layout,
+    /// Calls that run at a time on each lane of a connection, of whose tokens a step sends one each.
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    running: u32,
     #[command(flatten)]
     wire: wire::Wire,
     /// Keep the collector on this CPU (Linux).
@@ -69,6 +77,9 @@ pub(crate) struct Args {
 /// How long the collector may take to commit what it acknowledged.
 const COMMIT_PATIENCE: Duration = Duration::from_secs(120);
 
+/// How long the collector is left alone after an overload, before its memory is looked at for the last time.
+const REST: Duration = Duration::from_secs(5);
+
 fn offered_factor(text: &str) -> std::result::Result<f64, String> {
     let factor = text.parse::<f64>().ok().filter(|factor| (0.1..=10.0).contains(factor));
     factor.ok_or_else(|| "a number from 0.1 to 10".to_owned())
@@ -90,6 +101,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     }
     let server = Server::start(&data, &place.path().join("state"), args.pin_server_cpu).await?;
     let watch = Watch::start(&data).await?;
+    let memory = Memory::watch(server.id()?);
 
     let own_cpu = server::cpu_seconds(std::process::id())?;
     let server_cpu = server.cpu_seconds()?;
@@ -100,7 +112,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let server_cpu_s = server.cpu_seconds()? - server_cpu;
     let rss_mb = server.peak_rss_mb()?;
     let overload = match args.offered_factor.zip(figures::rate(&sent, &seen)) {
-        Some((factor, taken)) => Some(overload(&args, load, factor * taken, &sent, &watch, &server).await?),
+        Some((factor, taken)) => Some(overload(&args, load, factor * taken, &sent, &watch, &memory).await?),
         None => None,
     };
     server.stop().await?;
@@ -120,7 +132,12 @@ fn load(args: &Args, grpc: &str, http: &str) -> Load {
         grpc: grpc.to_owned(),
         http: http.to_owned(),
         wire: args.wire,
-        spans_per_request: args.spans_per_request as usize,
+        shape: body::Shape {
+            layout: args.layout,
+            running: args.running,
+            spans: args.spans_per_request as usize,
+            encoding: args.wire.encoding,
+        },
         connections: args.connections,
         in_flight: args.in_flight,
         duration: Duration::from_secs(args.seconds),
@@ -136,12 +153,15 @@ async fn overload(
     pace: f64,
     before: &Sent,
     watch: &Watch,
-    server: &Server,
+    memory: &Memory,
 ) -> Result<Overload> {
     let load = Load { in_flight: args.offered_in_flight, pace: Some(pace), ..load };
     let sent = load.run(before.calls).await?;
     let offered = (sent.acks.len() as u64 + sent.refused) * u64::from(args.spans_per_request);
     let offered_spans_per_s = offered as f64 / sent.start.elapsed().as_secs_f64();
     let seen = watch.until_rows(before.tokens() + sent.tokens(), sent.start, COMMIT_PATIENCE).await?;
-    Ok(Overload { offered_spans_per_s, sent, seen, rss_mb: server.peak_rss_mb()? })
+    let committed = Instant::now();
+    tokio::time::sleep(REST).await;
+    let rss = Rss::of(&memory.seen(), [before.start, sent.start, committed], load.duration);
+    Ok(Overload { offered_spans_per_s, sent, seen, rss })
 }

@@ -23,7 +23,16 @@ pub struct Rows {
     columns: Vec<Column>,
     rows: usize,
     bytes: usize,
-    source: u64,
+    source: Source,
+}
+
+/// From where a row is: rows of one group have the same resource, rows of one pattern the same texts too. 0 is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// Number of the group.
+    pub group: u64,
+    /// Number of the pattern.
+    pub pattern: u64,
 }
 
 enum Column {
@@ -47,7 +56,7 @@ impl Rows {
     /// No rows of `table` yet, and room for about so many: columns that grow step by step are copied at each step.
     pub fn with_room(table: &'static Table, rows: usize) -> Self {
         let columns = table.columns().map(|column| Column::new(column.kind, rows)).collect();
-        Self { schema: table.schema(), columns, rows: 0, bytes: 0, source: 0 }
+        Self { schema: table.schema(), columns, rows: 0, bytes: 0, source: Source::default() }
     }
 
     /// How many rows were ended so far.
@@ -105,11 +114,12 @@ impl Rows {
         }
     }
 
-    /// Notes from which source the next row is, and says whether the one before was from another: then what is held must be
-    /// held anew. 0 is no source.
+    /// Notes from where the next row is, and says in what the one before was from elsewhere: its group, its pattern. What is
+    /// held must then be held anew.
     #[inline]
-    pub fn enter(&mut self, source: u64) -> bool {
-        std::mem::replace(&mut self.source, source) != source
+    pub fn enter(&mut self, source: Source) -> (bool, bool) {
+        let before = std::mem::replace(&mut self.source, source);
+        (before.group != source.group, before.pattern != source.pattern)
     }
 
     /// Sets a text column if there is a value.

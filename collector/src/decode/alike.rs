@@ -1,6 +1,8 @@
 //! Tokens that are alike. A step's token differs from the one before in its ids, times and numbers, and in nothing else: not in
 //! its fields, their order, their lengths, nor in any text. So one is read with care and kept as a pattern; another that equals
 //! it bit by bit but for these places is told by one comparison, and read where the pattern says.
+//!
+//! Which pattern to compare with is told by the call: its tokens are like each other, in whatever order calls take turns.
 
 use telemetry::names;
 
@@ -9,10 +11,15 @@ use super::wire::{Fields, Raw, short_pair, varint};
 
 /// Longer spans are no patterns. Bytes.
 const BYTES_MAX: usize = 1_024;
-/// Patterns kept at once.
-const KEPT: usize = 8;
+/// Patterns kept: tokens of more tenants, models and lengths of numbers are read one by one. None is given up for another, since
+/// calls that take turns would then drive out each other's.
+const KEPT: usize = 64;
+/// Patterns that are made in the hope that they are worth it.
+const HOPED: usize = 16;
 /// Spans that one pattern must stand for, on average, for more to be worth their making.
 const WORTH: usize = 4;
+/// Calls whose last pattern is remembered, at best.
+const CALLS: usize = 256;
 /// Bytes of a varint whose value cannot overflow.
 const VARINT_MAX: usize = 9;
 /// The tag of a whole number in an `AnyValue`.
@@ -76,20 +83,24 @@ impl<'a> Pattern<'a> {
         Some(Self { span, fixed, trace_id, span_id, parent_span_id, start: start?, end: end?, numbers })
     }
 
+    /// The same, found sooner of a span that does not fit.
+    #[inline]
+    fn may_fit(&self, span: &[u8]) -> bool {
+        let parts = span.as_chunks::<16>().0.iter().zip(self.span.as_chunks().0).zip(self.fixed.as_chunks().0);
+        span.len() == self.span.len() && parts.into_iter().all(|((a, b), fixed)| differing(a, b, fixed) == 0)
+    }
+
     /// Whether a span differs from it only where spans may differ.
     #[inline]
     fn fits(&self, span: &[u8]) -> bool {
         if span.len() != self.span.len() {
             return false;
         }
-        let differs = |a: &[u8; 16], b: &[u8; 16], fixed: &[u8; 16]| {
-            (u128::from_ne_bytes(*a) ^ u128::from_ne_bytes(*b)) & u128::from_ne_bytes(*fixed)
-        };
         let parts = span.as_chunks().0.iter().zip(self.span.as_chunks().0).zip(self.fixed.as_chunks().0);
-        let differing = parts.fold(0, |differing, ((a, b), fixed)| differing | differs(a, b, fixed));
+        let found = parts.fold(0, |found, ((a, b), fixed)| found | differing(a, b, fixed));
         // It has a trace id, so it is longer than the last part, which may overlap the one before.
         match (span.last_chunk(), self.span.last_chunk(), self.fixed.last_chunk()) {
-            (Some(a), Some(b), Some(fixed)) => differing | differs(a, b, fixed) == 0,
+            (Some(a), Some(b), Some(fixed)) => found | differing(a, b, fixed) == 0,
             _ => false,
         }
     }
@@ -131,6 +142,12 @@ impl<'a> Pattern<'a> {
     }
 }
 
+/// The bits of a part in which spans differ that may not.
+#[inline]
+fn differing(a: &[u8; 16], b: &[u8; 16], fixed: &[u8; 16]) -> u128 {
+    (u128::from_ne_bytes(*a) ^ u128::from_ne_bytes(*b)) & u128::from_ne_bytes(*fixed)
+}
+
 /// The whole number at `at`.
 #[inline]
 pub fn number(span: &[u8], at: usize) -> i64 {
@@ -156,6 +173,10 @@ fn whole_number(value: &[u8]) -> Option<usize> {
 /// The patterns of one body, each with what else its reader knows of it.
 pub struct Patterns<'a, T> {
     known: Vec<(Pattern<'a>, T)>,
+    /// The pattern that the last token of a call fitted, by a few bits of its trace id.
+    last: [u8; CALLS],
+    /// Where the trace id lies in most spans.
+    trace_id: usize,
     /// Spans that fitted one, and spans that became one.
     found: usize,
     made: usize,
@@ -163,37 +184,58 @@ pub struct Patterns<'a, T> {
 
 impl<T> Default for Patterns<'_, T> {
     fn default() -> Self {
-        Self { known: Vec::new(), found: 0, made: 0 }
+        Self { known: Vec::new(), last: [0; CALLS], trace_id: 0, found: 0, made: 0 }
     }
 }
 
 impl<'a, T> Patterns<'a, T> {
-    /// The pattern that a span fits.
+    /// The number of the pattern that a span fits.
     #[inline]
-    pub fn find(&mut self, span: &[u8]) -> Option<&(Pattern<'a>, T)> {
-        let place = self.known.iter().position(|(pattern, _)| pattern.fits(span))?;
-        if place > 0 {
-            // A call's tokens come one after the other.
-            self.known.swap(0, place);
+    pub fn find(&mut self, span: &[u8]) -> Option<usize> {
+        let last = self.last.get_mut(place_of(bytes(span, self.trace_id, 16), CALLS))?;
+        let place = usize::from(*last);
+        let (pattern, _) = self.known.get(place)?;
+        if !pattern.fits(span) {
+            let place = self.known.iter().position(|(pattern, _)| pattern.may_fit(span) && pattern.fits(span))?;
+            *last = place as u8;
+            self.found += 1;
+            return Some(place);
         }
         self.found += 1;
-        self.known.first()
+        Some(place)
     }
 
-    /// Makes a token that was found sound a pattern, with what `more` says of it, unless that has hardly been of use so far.
-    pub fn add(&mut self, span: &'a [u8], more: impl FnOnce(&Pattern<'a>) -> T) {
-        if self.made > KEPT + self.found / WORTH {
-            return;
+    /// A pattern by its number.
+    #[inline]
+    pub fn get(&self, number: usize) -> Option<&(Pattern<'a>, T)> {
+        self.known.get(number)
+    }
+
+    /// Makes a token that was found sound a pattern, with what `more` says of it, unless they have hardly been of use so far.
+    /// Its number, if it became one.
+    pub fn add(&mut self, span: &'a [u8], more: impl FnOnce(&Pattern<'a>) -> T) -> Option<usize> {
+        if self.known.len() >= KEPT || self.made > HOPED + self.found / WORTH {
+            return None;
         }
         self.made += 1;
-        let Some(pattern) = Pattern::new(span) else { return };
+        let pattern = Pattern::new(span)?;
+        self.trace_id = pattern.trace_id;
         let more = more(&pattern);
-        if self.known.len() >= KEPT {
-            self.known.pop();
-        }
-        self.known.insert(0, (pattern, more));
+        self.known.push((pattern, more));
+        Some(self.known.len() - 1)
     }
 }
+
+/// One of `places`, a power of two, for a trace id: most are random, and the ends of those that are not differ.
+#[inline]
+pub fn place_of(trace_id: &[u8], places: usize) -> usize {
+    let half = |bytes: Option<&[u8; 8]>| bytes.copied().map_or(0, u64::from_le_bytes);
+    let mixed = half(trace_id.first_chunk()) ^ half(trace_id.last_chunk()).rotate_left(32);
+    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (places - 1)
+}
+
+/// [`Patterns::last`] has room for their numbers.
+const _: () = assert!(KEPT <= 1 << u8::BITS && CALLS.is_power_of_two());
 
 #[cfg(test)]
 mod tests {
@@ -245,11 +287,13 @@ mod tests {
                 let at = random.random_range(0..bytes.len());
                 bytes[at] ^= 1 << random.random_range(0..8);
             }
-            let Some((pattern, numbers)) = patterns.find(&bytes) else {
+            let Some(found) = patterns.find(&bytes) else {
                 assert_eq!(round % 2, 1, "{span:?}");
                 broken += 1;
                 continue;
             };
+            let (pattern, numbers) = patterns.get(found).unwrap();
+            assert!(pattern.may_fit(&bytes));
             assert_eq!(
                 format!("{:?}", pattern.item(&bytes)),
                 format!("{:?}", Item::read(Signal::Traces, &bytes).unwrap())
@@ -293,9 +337,9 @@ mod tests {
             .collect();
         let mut patterns = Patterns::default();
         for span in &spans {
-            assert!(patterns.find(span).is_none());
+            assert_eq!(patterns.find(span), None);
             patterns.add(span, |_| ());
         }
-        assert_eq!((patterns.known.len(), patterns.made), (KEPT, KEPT + 1));
+        assert_eq!((patterns.known.len(), patterns.made), (HOPED + 1, HOPED + 1));
     }
 }

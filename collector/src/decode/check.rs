@@ -230,7 +230,7 @@ impl<'a, L: Fn(&Item<'_>) -> bool> Check<'a, L> {
         if self.signal != Signal::Traces {
             return None;
         }
-        if let Some((pattern, ())) = self.alike.find(bytes) {
+        if let Some((pattern, ())) = self.alike.find(bytes).and_then(|found| self.alike.get(found)) {
             return Some(pattern.item(bytes));
         }
         let item = usual::span(bytes)?;

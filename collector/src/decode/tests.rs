@@ -2,6 +2,7 @@
 
 mod json_tests;
 mod odd;
+mod turns;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;

@@ -1,16 +1,19 @@
 //! Token spans and token events: the hot path. Nothing is allocated per token.
 
+mod turns;
+
 use telemetry::names;
 
-use super::resource::Stored;
+use super::resource::{Resource, Stored};
 use super::row::micros;
 use super::window::accepts;
 use super::{Normalizer, Place};
-use crate::batch::rows::{Rows, columns};
+use crate::batch::rows::{Rows, Source, columns};
 use crate::batch::tables::Tables;
 use crate::decode::alike::{self, Pattern, Patterns};
 use crate::decode::view::{Attribute, Span, Value};
 use crate::decode::wire::{Fields, Malformed, Raw, short_pair, short_text};
+use turns::Turns;
 
 columns! {
     /// Columns of `tokens` beyond the dimensions.
@@ -133,30 +136,44 @@ impl<'a> Token<'a> {
     }
 }
 
-/// Tokens of one body that many others are like.
-pub(super) type Alike<'a> = Patterns<'a, Same<'a>>;
+/// Tokens of one group that many others are like.
+#[derive(Default)]
+pub(super) struct Alike<'a> {
+    patterns: Patterns<'a, Same<'a>>,
+    turns: Turns<'a>,
+}
 
 /// What all tokens of a pattern have in common, and where their numbers lie.
-pub(super) struct Same<'a> {
+struct Same<'a> {
     /// Number of the pattern: rows of one number have the same texts.
-    source: u64,
-    token: Token<'a>,
+    pattern: u64,
+    said: Numbers,
+    stall: Option<&'a str>,
+    model: Option<&'a str>,
+    tenant: Option<&'a str>,
     numbers: Vec<(usize, usize)>,
 }
 
 impl<'a> Same<'a> {
-    fn new(source: u64, token: Token<'a>, pattern: &Pattern<'_>) -> Self {
+    fn new(number: u64, token: Token<'a>, pattern: &Pattern<'_>) -> Self {
         let numbers = pattern.numbers().iter().filter_map(|(key, at)| match Meaning::of(key) {
             Some(Meaning::Number(which)) => Some((which, *at)),
             _ => None,
         });
-        Self { source, token, numbers: numbers.collect() }
+        Self {
+            pattern: number,
+            said: token.numbers,
+            stall: token.stall.and_then(utf8),
+            model: token.model.and_then(utf8),
+            tenant: token.tenant.and_then(utf8),
+            numbers: numbers.collect(),
+        }
     }
 
     /// The numbers of a span that fits; none if one of them can not be true.
     #[inline]
     fn numbers(&self, span: &[u8]) -> Option<Numbers> {
-        let mut numbers = self.token.numbers;
+        let mut numbers = self.said;
         for (which, at) in &self.numbers {
             let count = alike::number(span, *at);
             if !(0..=*MOST.get(*which)?).contains(&count) {
@@ -165,6 +182,20 @@ impl<'a> Same<'a> {
             *numbers.get_mut(*which)? = Some(count);
         }
         Some(numbers)
+    }
+}
+
+impl<'a> Alike<'a> {
+    /// Lets a span that fits a pattern wait for its call's turn; false if it is no row as the others are.
+    #[inline]
+    fn wait(&mut self, place: &Place<'_, 'a>, span: &'a [u8], found: usize) -> bool {
+        let Some((pattern, same)) = self.patterns.get(found) else { return false };
+        let time_us = micros(pattern.end(span));
+        if !accepts(&telemetry::table::TOKENS, time_us, place.body.received_us) || same.numbers(span).is_none() {
+            return false;
+        }
+        self.turns.add(place.body.bytes.len(), pattern.trace_id(span), span, found);
+        true
     }
 }
 
@@ -229,33 +260,42 @@ impl Normalizer {
         alike: &mut Alike<'a>,
         tables: &mut Tables,
     ) -> Result<bool, Malformed> {
-        if let Some((pattern, same)) = alike.find(bytes)
-            && let Some(numbers) = same.numbers(bytes)
+        if let Some(found) = alike.patterns.find(bytes)
+            && alike.wait(place, bytes, found)
         {
-            let time_us = micros(pattern.end(bytes));
-            let accepted = accepts(&telemetry::table::TOKENS, time_us, place.body.received_us);
-            if accepted && let Some(rows) = tables.tokens.rows(time_us) {
-                if rows.enter(same.source) {
-                    self.hold(place, &same.token, rows);
-                }
-                let ids = (pattern.trace_id(bytes), said(pattern.parent_span_id(bytes)));
-                self.columns.tokens.write(time_us, ids, &numbers, rows);
-                rows.end();
+            if alike.turns.is_full() {
+                self.write_tokens(place.resource, place.source, alike, tables);
             }
-            return Ok(accepted);
+            return Ok(true);
         }
         let Some(plain) = Plain::read(bytes)? else { return Ok(false) };
         let time_us = micros(plain.end);
         if !accepts(&telemetry::table::TOKENS, time_us, place.body.received_us) {
             return Ok(false);
         }
-        if let Some(rows) = tables.tokens.rows(time_us) {
+        self.origins += 1;
+        let made = alike.patterns.add(bytes, |pattern| Same::new(self.origins, plain.token, pattern));
+        if !made.is_some_and(|made| alike.wait(place, bytes, made))
+            && let Some(rows) = tables.tokens.rows(time_us)
+        {
             self.columns_of(place, (plain.trace_id, plain.request_span_id), time_us, &plain.token, rows);
             rows.end();
         }
-        self.origins += 1;
-        alike.add(bytes, |pattern| Same::new(self.origins, plain.token, pattern));
         Ok(true)
+    }
+
+    /// Appends the tokens of a group that wait for their call's turn.
+    pub(super) fn write_tokens(&self, resource: &Resource<'_>, group: u64, alike: &mut Alike<'_>, tables: &mut Tables) {
+        for (span, number) in alike.turns.in_order() {
+            let Some((pattern, same)) = alike.patterns.get(number) else { continue };
+            let time_us = micros(pattern.end(span));
+            let (Some(numbers), Some(rows)) = (same.numbers(span), tables.tokens.rows(time_us)) else { continue };
+            self.hold(resource, group, same, rows);
+            let ids = (pattern.trace_id(span), said(pattern.parent_span_id(span)));
+            self.columns.tokens.write(time_us, ids, &numbers, rows);
+            rows.end();
+        }
+        alike.turns.clear();
     }
 
     /// Appends a token span to `tokens`.
@@ -322,8 +362,11 @@ impl Normalizer {
     /// Writes a token that is like no other; `ids` are those of its trace and its request span.
     fn columns_of(&self, place: &Place<'_, '_>, ids: (&[u8], &[u8]), time_us: i64, token: &Token<'_>, rows: &mut Rows) {
         let columns = &self.columns.tokens;
-        if rows.enter(place.source) {
+        let (resource, texts) = rows.enter(Source { group: place.source, pattern: 0 });
+        if resource {
             place.resource.hold(rows);
+        }
+        if resource || texts {
             [columns.stall, columns.tenant, columns.model].into_iter().for_each(|column| rows.hold(column, None));
         }
         columns.write(time_us, ids, &token.numbers, rows);
@@ -336,13 +379,18 @@ impl Normalizer {
     }
 
     /// Puts what tokens of a pattern have in common into this row and all that follow.
-    fn hold(&self, place: &Place<'_, '_>, token: &Token<'_>, rows: &mut Rows) {
-        let columns = &self.columns.tokens;
-        place.resource.hold(rows);
-        rows.hold(columns.stall, token.stall.and_then(utf8));
-        rows.hold(columns.tenant, token.tenant.and_then(utf8));
-        let model = token.model.and_then(utf8);
-        rows.hold(columns.model, model.or_else(|| self.models.of(place.resource, None).name()));
+    #[inline]
+    fn hold(&self, resource: &Resource<'_>, group: u64, same: &Same<'_>, rows: &mut Rows) {
+        let (another, texts) = rows.enter(Source { group, pattern: same.pattern });
+        if another {
+            resource.hold(rows);
+        }
+        if another || texts {
+            let columns = &self.columns.tokens;
+            rows.hold(columns.stall, same.stall);
+            rows.hold(columns.tenant, same.tenant);
+            rows.hold(columns.model, same.model.or_else(|| self.models.of(resource, None).name()));
+        }
     }
 }
 

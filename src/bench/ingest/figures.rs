@@ -1,13 +1,15 @@
 //! From what was measured to the figures that are printed. Unknown is `null`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::Args;
+use super::body::Layout;
 use super::disk::Disk;
 use super::load::{Ack, Sent};
+use super::memory::Samples;
 use super::verify::{Seen, Stored};
 
 /// All that one run measured.
@@ -29,7 +31,31 @@ pub(super) struct Overload {
     pub(super) offered_spans_per_s: f64,
     pub(super) sent: Sent,
     pub(super) seen: Seen,
-    pub(super) rss_mb: f64,
+    pub(super) rss: Rss,
+}
+
+/// Resident memory around an overload, MiB: medians, but for the most.
+pub(super) struct Rss {
+    /// In the second half of the load before.
+    before: Option<f64>,
+    /// In each quarter of the overload.
+    quarters: [Option<f64>; 4],
+    most: Option<f64>,
+    /// In the last second of the rest after it.
+    after: Option<f64>,
+}
+
+impl Rss {
+    /// Of a load and an overload that began at these times and took so long each, and a rest that began when all was committed.
+    pub(super) fn of(samples: &Samples, [load, overload, rest]: [Instant; 3], duration: Duration) -> Self {
+        let quarter = |quarter: u32| overload + duration * quarter / 4;
+        Self {
+            before: samples.median(load + duration / 2, load + duration),
+            quarters: [0, 1, 2, 3].map(|at| samples.median(quarter(at), quarter(at + 1))),
+            most: samples.most(overload, rest),
+            after: samples.median(Instant::now().checked_sub(Duration::from_secs(1)).unwrap_or(rest), Instant::now()),
+        }
+    }
 }
 
 impl Figures {
@@ -44,6 +70,8 @@ impl Figures {
             "transport": name(args.wire.transport),
             "encoding": name(args.wire.encoding),
             "compression": name(args.wire.compression),
+            "layout": name(args.layout),
+            "running": running(args),
             "spans_per_request": args.spans_per_request,
             "connections": args.connections,
             "in_flight": args.in_flight,
@@ -74,7 +102,11 @@ impl Figures {
             figures["overload_offered_spans_per_s"] = json!(overload.offered_spans_per_s.round());
             figures["overload_spans_per_s"] = json!(taken.map(f64::round));
             figures["overload_share_of_peak"] = json!(share);
-            figures["overload_rss_mb"] = json!(round(overload.rss_mb, 1));
+            let mb = |mb: Option<f64>| mb.map(|mb| round(mb, 1));
+            figures["overload_rss_before_mb"] = json!(mb(overload.rss.before));
+            figures["overload_rss_quarters_mb"] = json!(overload.rss.quarters.map(mb));
+            figures["overload_rss_max_mb"] = json!(mb(overload.rss.most));
+            figures["overload_rss_after_mb"] = json!(mb(overload.rss.after));
             figures["overload_refused"] = json!(overload.sent.refused);
         }
         figures
@@ -83,6 +115,11 @@ impl Figures {
 
 pub(super) fn name(flag: impl ValueEnum) -> Option<String> {
     flag.to_possible_value().map(|value| value.get_name().to_owned())
+}
+
+/// Calls that run at a time; nothing where they are sent one by one.
+pub(super) fn running(args: &Args) -> Option<u32> {
+    (args.layout == Layout::Interleaved).then_some(args.running)
 }
 
 /// Spans acknowledged a second, until all of them were committed.
@@ -132,7 +169,8 @@ mod tests {
     use super::*;
 
     fn ack(at_ms: u64, tokens: u64) -> Ack {
-        Ack { at: Duration::from_millis(at_ms), took: Duration::ZERO, spans: tokens, tokens, first_call: 0, calls: 1 }
+        let (at, took) = (Duration::from_millis(at_ms), Duration::ZERO);
+        Ack { at, took, spans: tokens, tokens, held: [].into(), first_call: 0 }
     }
 
     #[test]

@@ -120,6 +120,8 @@ fn figures(args: &Args, sent: &Sent, used: Option<(f64, f64)>, found: Option<Fou
         "transport": figures::name(args.wire.transport),
         "encoding": figures::name(args.wire.encoding),
         "compression": figures::name(args.wire.compression),
+        "layout": figures::name(args.layout),
+        "running": figures::running(args),
         "spans_per_request": args.spans_per_request,
         "connections": args.connections,
         "in_flight": args.in_flight,

@@ -60,6 +60,8 @@ pub(super) async fn run(args: &Args, after_s: u64, data: &str, state: &Path) -> 
         "transport": figures::name(args.wire.transport),
         "encoding": figures::name(args.wire.encoding),
         "compression": figures::name(args.wire.compression),
+        "layout": figures::name(args.layout),
+        "running": figures::running(args),
         "spans_per_request": args.spans_per_request,
         "connections": args.connections,
         "in_flight": args.in_flight,

@@ -12,11 +12,12 @@ use service::error::{Error, Result};
 use service::shutdown::CancellationToken;
 use tokio::sync::Mutex;
 
-use super::body::Body;
+use super::body::{Body, Held, Sequence, Shape};
 use super::wire::{self, Answer, Connection, Wire};
 
-/// Different bodies that a connection goes through, so that gaps and batch sizes differ from request to request.
-const TEMPLATES: u64 = 8;
+/// Bodies that a connection goes through again and again, so that gaps and batch sizes differ from request to request. Calls
+/// that are interleaved end with the last of them: with more they would be longer, and the memory that is sent too.
+const TEMPLATES: usize = 16;
 
 /// Messages of a template that are kept to be written over.
 const USED_MAX: usize = 4;
@@ -33,7 +34,7 @@ pub(super) struct Load {
     pub(super) grpc: String,
     pub(super) http: String,
     pub(super) wire: Wire,
-    pub(super) spans_per_request: usize,
+    pub(super) shape: Shape,
     pub(super) connections: u32,
     pub(super) in_flight: u32,
     pub(super) duration: Duration,
@@ -61,7 +62,7 @@ pub(super) struct Sent {
 }
 
 /// One acknowledged request.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Ack {
     /// Since the start of the load.
     pub(super) at: Duration,
@@ -70,9 +71,9 @@ pub(super) struct Ack {
     /// Spans in it, and how many of them are tokens.
     pub(super) spans: u64,
     pub(super) tokens: u64,
-    /// Its call numbers: `first_call..first_call + calls`.
+    /// Which tokens, of calls counted from `first_call`.
+    pub(super) held: Arc<[Held]>,
     pub(super) first_call: u64,
-    pub(super) calls: u64,
 }
 
 impl Sent {
@@ -88,6 +89,13 @@ impl Sent {
     pub(super) fn tokens(&self) -> u64 {
         self.acks.iter().map(|ack| ack.tokens).sum()
     }
+}
+
+/// What a connection sends.
+struct Templates {
+    templates: Vec<Template>,
+    /// Calls in all of them.
+    calls: u64,
 }
 
 /// A body that is sent again and again, each time with other ids and times.
@@ -114,11 +122,8 @@ impl Load {
         let (grpc, http) = (&self.grpc, &self.http);
         let mut senders = tokio::task::JoinSet::new();
         let mut connections = Vec::new();
-        for number in (0..u64::from(self.connections)).map(|number| number * TEMPLATES) {
-            let seeds = number..number + TEMPLATES;
-            let bodies = seeds.map(|seed| Body::new(self.spans_per_request, seed, self.wire.encoding));
-            let templates = bodies.map(|body| Ok(Template { body: body?, used: parking_lot::Mutex::default() }));
-            let templates = Arc::new(templates.collect::<Result<Vec<_>>>()?);
+        for number in 0..u64::from(self.connections) {
+            let templates = Arc::new(Templates::new(&self.shape, number)?);
             connections.push((self.wire.connect(grpc, http).await?, templates));
         }
         let start = Instant::now();
@@ -149,25 +154,23 @@ impl Shared {
         let mut due = self.start;
         if let Some(pace) = self.load.pace {
             let turn = self.turns.fetch_add(1, Ordering::Relaxed) as f64;
-            due += Duration::from_secs_f64(turn * self.load.spans_per_request as f64 / pace);
+            due += Duration::from_secs_f64(turn * self.load.shape.spans as f64 / pace);
             tokio::time::sleep_until(due.into()).await;
         }
         due.max(Instant::now()) < self.start + self.load.duration
     }
 }
 
-async fn send(
-    mut connection: Connection,
-    lane: usize,
-    templates: Arc<Vec<Template>>,
-    shared: Arc<Shared>,
-) -> Result<()> {
+async fn send(mut connection: Connection, lane: usize, templates: Arc<Templates>, shared: Arc<Shared>) -> Result<()> {
     let mut turn = lane;
+    let mut first_call = None;
     while shared.turn().await {
-        let Some(template) = templates.get(turn % templates.len()) else { return Ok(()) };
+        let place = turn % templates.templates.len();
+        let Some(template) = templates.templates.get(place) else { return Ok(()) };
         turn += 1;
-        let calls = template.body.calls() as u64;
-        let first_call = shared.next_call.fetch_add(calls, Ordering::Relaxed);
+        let going_on = first_call.filter(|_| place > 0);
+        let first_call = *first_call
+            .insert(going_on.unwrap_or_else(|| shared.next_call.fetch_add(templates.calls, Ordering::Relaxed)));
         let message = template.message(shared.run, first_call);
         let begun = Instant::now();
         let Some(answer) = shared.load.offer(&mut connection, message.clone()).await? else { return Ok(()) };
@@ -183,13 +186,22 @@ async fn send(
         sent.acks.push(Ack {
             at: now - shared.start,
             took: now - begun,
-            spans: shared.load.spans_per_request as u64,
+            spans: shared.load.shape.spans as u64,
             tokens: template.body.tokens() as u64,
+            held: template.body.held(),
             first_call,
-            calls,
         });
     }
     Ok(())
+}
+
+impl Templates {
+    fn new(shape: &Shape, seed: u64) -> Result<Self> {
+        let sequence = Sequence::new(shape, TEMPLATES, seed)?;
+        let calls = sequence.calls();
+        let template = |body| Template { body, used: parking_lot::Mutex::default() };
+        Ok(Self { templates: sequence.bodies.into_iter().map(template).collect(), calls })
+    }
 }
 
 impl Template {

@@ -118,8 +118,17 @@ pub(super) fn cpu_seconds(pid: u32) -> Result<f64> {
 
 /// The most resident memory that a process ever had, MiB.
 pub(super) fn peak_rss_mb(pid: u32) -> Result<f64> {
+    memory_mb(pid, "VmHWM:")
+}
+
+/// The resident memory of a process, MiB.
+pub(super) fn rss_mb(pid: u32) -> Result<f64> {
+    memory_mb(pid, "VmRSS:")
+}
+
+fn memory_mb(pid: u32, which: &str) -> Result<f64> {
     let status = read(&format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(which));
     let kib = line.and_then(|rest| rest.split_whitespace().next()).and_then(|kib| kib.parse::<f64>().ok());
     kib.map(|kib| kib / 1024.0).ok_or_else(|| Error::internal(format!("/proc/{pid}/status does not tell its memory")))
 }

@@ -14,7 +14,7 @@ use prost::bytes::Bytes;
 use service::error::{Error, Result};
 use telemetry::table;
 
-use super::body::{CALL_TOKENS, call_of};
+use super::body::call_of;
 use super::load::Sent;
 
 /// How often the log is looked at; the error of the freshness figure.
@@ -198,12 +198,9 @@ impl Ledger {
 
     fn compare(mut self, sent: &[&Sent]) -> Stored {
         for ack in sent.iter().flat_map(|sent| &sent.acks) {
-            let mut left = ack.tokens;
-            for call in ack.first_call..ack.first_call + ack.calls {
-                let expected = left.min(CALL_TOKENS as u64);
-                left -= expected;
-                let present = u64::from(self.calls[call as usize].count_ones());
-                self.stored.lost += expected.saturating_sub(present);
+            for held in ack.held.iter() {
+                let present = self.calls[(ack.first_call + u64::from(held.call)) as usize];
+                self.stored.lost += u64::from((held.tokens & !present).count_ones());
             }
         }
         self.stored
@@ -214,11 +211,13 @@ impl Ledger {
 mod tests {
     use std::time::Duration;
 
+    use super::super::body::Held;
     use super::super::load::Ack;
     use super::*;
 
     fn sent() -> Sent {
-        let ack = Ack { at: Duration::ZERO, took: Duration::ZERO, spans: 4, tokens: 3, first_call: 0, calls: 1 };
+        let held = [Held { call: 0, tokens: 0b111 }].into();
+        let ack = Ack { at: Duration::ZERO, took: Duration::ZERO, spans: 4, tokens: 3, held, first_call: 0 };
         Sent { acks: vec![ack], ..Sent::at(Instant::now()) }
     }
 

@@ -5,6 +5,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
+use crate::decode::wire::put_bytes;
 
 fn token(attributes: Vec<KeyValue>) -> Span {
     let end = START_NS + 3_000_000;
@@ -52,21 +53,135 @@ fn some(random: &mut StdRng) -> Span {
 fn tokens_among_others_become_the_rows_they_become_alone() {
     let mut random = StdRng::seed_from_u64(17);
     let spans: Vec<Span> = (0..2_000).map(|_| some(&mut random)).collect();
-    let mut together = rows(Signal::Traces, &body(spans.clone()));
-    let mut alone = (Vec::new(), Vec::new());
-    for span in spans {
-        let mut tables = rows(Signal::Traces, &body(vec![span]));
-        alone.0.extend(read(&mut tables.tokens));
-        alone.1.extend(read(&mut tables.quarantine));
-    }
-    let together = (read(&mut together.tokens), read(&mut together.quarantine));
-    assert!(together.0.len() > 1_800 && together.1.len() > 50, "{} {}", together.0.len(), together.1.len());
-    for (together, alone) in [(together.0, alone.0), (together.1, alone.1)] {
-        assert_eq!(together.len(), alone.len());
-        for (row, (together, alone)) in together.into_iter().zip(alone).enumerate() {
-            assert_eq!(together, alone, "row {row}");
+    let (tokens, late) = assert_same_rows("emitter", &spans);
+    assert!(tokens > 1_800 && late > 50, "{tokens} {late}");
+}
+
+/// Calls that take turns, as an engine's steps have them: each with its own tenant and model, or without, some held up at times;
+/// where one ends another begins, and its request span comes between tokens.
+fn steps(random: &mut StdRng, running: usize, spans: usize) -> Vec<Span> {
+    let call = |random: &mut StdRng| {
+        let mut texts = Vec::new();
+        if random.random_bool(0.9) {
+            texts.push(text("gen_ai.request.model", &format!("model-{}", random.random_range(0..3))));
+        }
+        if random.random_bool(0.9) {
+            texts.push(text("tokenwatt.tenant", &format!("tenant-{}", random.random_range(0..running))));
+        }
+        // Ids that differ in a few bits only, beside random ones.
+        let trace_id: [u8; 16] = if random.random() { random.random() } else { [7; 16] };
+        let trace_id = [&trace_id[..15], &[random.random()]].concat();
+        (trace_id, random.random::<[u8; 8]>().to_vec(), texts, random.random_range(0..200_i64))
+    };
+    let mut calls: Vec<_> = (0..running).map(|_| call(random)).collect();
+    let mut sent = Vec::new();
+    let mut end = START_NS;
+    while sent.len() < spans {
+        end += random.random_range(1..20_000_000);
+        let batch = random.random_range(1..300);
+        for at in 0..running {
+            let (trace_id, parent, texts, next) = &mut calls[at];
+            let stall = if random.random_bool(0.05) { "prefill" } else { "decode" };
+            let mut attributes = texts.clone();
+            attributes.extend([int("tokenwatt.token.index", *next), int("tokenwatt.token.batch", batch)]);
+            attributes.push(text("tokenwatt.token.stall", stall));
+            match random.random_range(0..200) {
+                0 => attributes.push(int("tokenwatt.token.count", -1)),
+                1 => attributes.push(double("more", 0.5)),
+                _ => {}
+            }
+            let late = random.random_bool(0.01);
+            let ids = Span { trace_id: trace_id.clone(), parent_span_id: parent.clone(), ..token(attributes) };
+            sent.push(Span { end_time_unix_nano: if late { 5 } else { end }, ..ids });
+            *next += 1;
+            if random.random_bool(0.02) {
+                sent.push(Span { trace_id: trace_id.clone(), ..span("llm_request", SERVER, texts.clone()) });
+                calls[at] = call(random);
+            }
         }
     }
+    sent
+}
+
+/// Tokens of calls that take turns become the rows that each becomes alone, however many calls, tenants and models there are.
+#[test]
+fn tokens_of_calls_that_take_turns_become_the_rows_they_become_alone() {
+    let mut random = StdRng::seed_from_u64(41);
+    for running in [1, 2, 8, 32, 300] {
+        // One service has a model by configuration.
+        for service in ["emitter", "mapped"] {
+            let spans = steps(&mut random, running, 600);
+            let (tokens, _) = assert_same_rows(service, &spans);
+            assert!(tokens >= 550, "{running} calls: {tokens}");
+        }
+    }
+}
+
+/// A call's rows stand together and in the order in which its tokens came.
+#[test]
+fn rows_are_in_the_order_of_their_calls() {
+    let spans: Vec<Span> = (0..32 * 20_u16)
+        .map(|at| Span {
+            trace_id: vec![(at % 32 + 1) as u8; 16],
+            ..token(vec![int("tokenwatt.token.index", i64::from(at / 32))])
+        })
+        .collect();
+    let rows = read(&mut rows(Signal::Traces, &body(spans)).tokens);
+    let found: Vec<(String, String)> = rows.iter().map(|row| (row["trace_id"].clone(), row["index"].clone())).collect();
+    let wanted = (1..=32_u8).flat_map(|call| (0..20).map(move |index| (hex::encode([call; 16]), index.to_string())));
+    assert_eq!(found, wanted.collect::<Vec<_>>());
+}
+
+/// Compares the rows of a body with those of its spans one by one, each in two forms that nothing is like: with a trace id that
+/// comes twice, which makes it no pattern, and with an attribute without a value, which makes it no plain token. Returns how many
+/// tokens and quarantined items there are.
+fn assert_same_rows(service: &str, spans: &[Span]) -> (usize, usize) {
+    let sent: Vec<Vec<u8>> = spans.iter().map(Message::encode_to_vec).collect();
+    let mut together = rows(Signal::Traces, &bytes_of(service, &sent));
+    let together = [&mut together.tokens, &mut together.quarantine, &mut together.requests].map(read);
+    for form in [twice as fn(&Span) -> Vec<u8>, with_an_empty_attribute] {
+        let mut alone = [Vec::new(), Vec::new(), Vec::new()];
+        for span in spans {
+            let is_token = span.name == "token" && span.end_time_unix_nano != 5;
+            let bytes = if is_token { form(span) } else { span.encode_to_vec() };
+            let mut tables = rows(Signal::Traces, &bytes_of(service, &[bytes]));
+            let tables = [&mut tables.tokens, &mut tables.quarantine, &mut tables.requests];
+            alone.iter_mut().zip(tables).for_each(|(alone, table)| alone.extend(read(table)));
+        }
+        for (together, mut alone) in together.iter().cloned().zip(alone) {
+            let mut together = together;
+            together.sort();
+            alone.sort();
+            assert_eq!(together.len(), alone.len());
+            for (together, alone) in together.into_iter().zip(alone) {
+                assert_eq!(together, alone);
+            }
+        }
+    }
+    (together[0].len(), together[1].len())
+}
+
+fn twice(span: &Span) -> Vec<u8> {
+    let again = Span { trace_id: span.trace_id.clone(), ..Span::default() };
+    [span.encode_to_vec(), again.encode_to_vec()].concat()
+}
+
+fn with_an_empty_attribute(span: &Span) -> Vec<u8> {
+    let empty = KeyValue { key: "nothing".to_owned(), value: Some(AnyValue { value: None }), ..KeyValue::default() };
+    let mut span = span.clone();
+    span.attributes.push(empty);
+    span.encode_to_vec()
+}
+
+/// A body with these spans as they are.
+fn bytes_of(service: &str, spans: &[Vec<u8>]) -> Vec<u8> {
+    let resource = Resource { attributes: vec![text("service.name", service)], ..Resource::default() };
+    let (mut scope, mut group, mut body) = (Vec::new(), Vec::new(), Vec::new());
+    spans.iter().for_each(|span| put_bytes(2, span, &mut scope));
+    put_bytes(1, &resource.encode_to_vec(), &mut group);
+    put_bytes(2, &scope, &mut group);
+    put_bytes(1, &group, &mut body);
+    body
 }
 
 /// What should be text and is none, or is longer than its column takes, stays an attribute.
