@@ -1,10 +1,16 @@
 //! Generated pages say what the code says. `cargo xtask docs` writes them anew.
 
+mod batching;
+
 use crate::world::repository;
 
 #[test]
 fn generated_pages_are_up_to_date() {
+    let points = inference_node::docs::batching().expect("the simulated engine runs");
     let pages = [
+        ("docs/calibration.md", inference_node::docs::calibration_markdown().expect("the simulated engine runs")),
+        ("docs/batching.md", inference_node::docs::batching_markdown(&points).expect("the simulated engine runs")),
+        ("docs/images/batching.svg", batching::svg(&points)),
         ("docs/schema.md", telemetry::docs::schema_markdown()),
         ("docs/wire.md", telemetry::docs::wire_markdown()),
         ("docs/metrics.md", query::docs::metrics_markdown()),

@@ -6,6 +6,7 @@
 
 mod options;
 mod trace;
+mod urgency;
 
 use std::sync::Arc;
 
@@ -133,7 +134,7 @@ impl Entrance {
         let prompts = self.tokens(draft)?;
         let choices = n.saturating_mul(u32::try_from(prompts.len()).unwrap_or(u32::MAX));
         let places = self.door.places(choices).map_err(Fault::turned)?;
-        let call = Arc::new(self.call(draft, &prompts));
+        let call = Arc::new(self.call(draft, &prompts)?);
         // Room for every token, the text held back at the end, and the end of each choice.
         let room = (call.output_max as usize + 2).saturating_mul(choices as usize);
         let (sender, events) = bounded("node.events", room);
@@ -160,7 +161,7 @@ impl Entrance {
         Ok(prompts)
     }
 
-    fn call(&self, draft: &Draft<'_>, prompts: &[Arc<[u32]>]) -> Call {
+    fn call(&self, draft: &Draft<'_>, prompts: &[Arc<[u32]>]) -> Result<Call, Fault> {
         let options = draft.options;
         let mut rng = rand::rng();
         let (trace_id, parent_span_id) = match trace::parent(draft.headers) {
@@ -176,7 +177,8 @@ impl Entrance {
             choices: options.n,
         };
         let prefix = if draft.style == Style::Chat { "chatcmpl" } else { "cmpl" };
-        Call {
+        let trusted = self.trusts(draft.headers);
+        Ok(Call {
             trace_id,
             span_id: rng.random_range(1..=u64::MAX),
             parent_span_id,
@@ -185,26 +187,29 @@ impl Entrance {
             operation: if draft.style == Style::Chat { "chat" } else { "text_completion" },
             stream: options.stream.unwrap_or(false),
             model: self.engine.model.as_str().into(),
-            tenant: self.tenant(draft.headers),
+            tenant: if trusted { tenant(draft.headers) } else { None },
+            priority: urgency::priority(options.priority, trusted),
+            deadline_ns: urgency::deadline(draft.headers, draft.arrival_ns)?,
             input_tokens: prompts.iter().map(|prompt| prompt.len() as u64).sum(),
             output_max: draft.max_tokens.unwrap_or(draft.max_tokens_default).min(output_room).max(1),
             asked,
             sampling: options::sampling(options, rng.random()),
             stops: options.stop.as_ref().map_or(&[][..], |stop| stop.texts()).into(),
             sampled: trace::sampled(trace_id, self.token_sampling),
-        }
+        })
     }
 
-    /// The tenant that a gateway of the fleet names; what anybody else says is not believed.
-    fn tenant(&self, headers: &HeaderMap) -> Option<Arc<str>> {
-        let secret = self.fleet_secret.as_ref()?;
-        let offered = headers.get(names::HEADER_FLEET_SECRET)?;
-        if !secret.matches(offered.as_bytes()) {
-            return None;
-        }
-        let tenant = headers.get(names::HEADER_TENANT)?.to_str().ok()?.trim();
-        (!tenant.is_empty()).then(|| tenant.into())
+    /// Whether the caller is a gateway of the fleet; what anybody else says about tenant and priority is not believed.
+    fn trusts(&self, headers: &HeaderMap) -> bool {
+        let (secret, offered) = (self.fleet_secret.as_ref(), headers.get(names::HEADER_FLEET_SECRET));
+        secret.zip(offered).is_some_and(|(secret, offered)| secret.matches(offered.as_bytes()))
     }
+}
+
+/// The tenant that the caller names.
+fn tenant(headers: &HeaderMap) -> Option<Arc<str>> {
+    let tenant = headers.get(names::HEADER_TENANT)?.to_str().ok()?.trim();
+    (!tenant.is_empty()).then(|| tenant.into())
 }
 
 fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {

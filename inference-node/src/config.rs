@@ -129,6 +129,8 @@ impl Default for Identity {
 pub struct RecordConfig {
     /// Share of calls whose tokens are recorded, 0 to 1; whole calls, never single tokens.
     pub token_sampling: f64,
+    /// Share of steps that are recorded as spans of their own, 0 to 1; their counts are always sent.
+    pub step_sampling: f64,
     /// Records that may wait between the step thread and the recorder; a step makes one.
     pub queue_records: usize,
     /// Spans kept while the collector does not answer (about 1 kB each); later ones are dropped and counted.
@@ -147,6 +149,7 @@ impl Default for RecordConfig {
     fn default() -> Self {
         Self {
             token_sampling: 1.0,
+            step_sampling: 0.0,
             queue_records: 8_192,
             spans_max: 100_000,
             batch_spans: 2_000,
@@ -162,6 +165,7 @@ impl RecordConfig {
         if !(0.0..=1.0).contains(&self.token_sampling) {
             faults.push("node.record.token_sampling must be from 0 to 1".to_owned());
         }
+        range::within("node.record.step_sampling", self.step_sampling, 0.0..=1.0, faults);
         for (name, value) in
             [("queue_records", self.queue_records), ("spans_max", self.spans_max), ("batch_spans", self.batch_spans)]
         {

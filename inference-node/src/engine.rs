@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::schedule::StepPlan;
+use crate::schedule::{Policy, StepPlan};
 
 /// Names one sequence (one choice of one request) for the life of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,6 +42,14 @@ pub struct EngineDescription {
     pub slots: u32,
     /// Longest sequence, prompt and output together, in tokens.
     pub max_len: u32,
+    /// Rules that its steps are made for, where the settings name none.
+    pub policy: Policy,
+    /// Whether a sequence may begin with KV blocks that another one computed, as [`Work::blocks`] names them.
+    ///
+    /// [`Work::blocks`]: crate::schedule::Work::blocks
+    pub prefix_cache: bool,
+    /// Mean error of simulated step times against the rows they were fitted on, as a share; `None` for a real engine.
+    pub calibration_error: Option<f64>,
     /// Whether device times and texts are made up by a model, and by which and how well:
     /// `simulated, calibrated on SDK 2.18 rows, mean error 3.1 %`. `None` for a real engine.
     pub simulated: Option<String>,
@@ -137,7 +145,7 @@ pub struct Devices {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EngineKind {
-    /// A calibrated model of Neuron hardware; its text is made up.
+    /// A calibrated model of accelerators; its text is made up.
     #[default]
     Sim,
     /// A real model on the CPU.
@@ -216,8 +224,9 @@ pub trait Engine: Send {
     /// Carries out one plan.
     ///
     /// The engine keeps each sequence's tokens (prompt, then what it generated) and its computed
-    /// state. A work item with `start` 0 of a sequence that had state before means that the
-    /// scheduler took its memory away: compute again from the first token.
+    /// state. A work item with `first` set of a sequence that had state before means that the
+    /// scheduler took its memory away: compute again from `start`, which is 0 unless the engine
+    /// has a prefix cache.
     ///
     /// # Errors
     /// [`EngineError::Step`]; the caller then closes every sequence of the plan.

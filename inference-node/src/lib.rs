@@ -20,8 +20,10 @@ mod step;
 mod stream;
 
 pub mod config;
+pub mod docs;
 pub mod engine;
 pub mod schedule;
+pub mod virtual_time;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -45,7 +47,7 @@ use engine::{Devices, EngineDescription, EngineError};
 use queue::{Door, Gauges, Job};
 use record::{Exporter, Lost, Outbox, Recorder, origin};
 use schedule::Scheduler;
-use step::{Driver, Meter, NodeClock, Parts, Timeline};
+use step::{Driver, Meter, NodeClock, Parts, Tally, Timeline};
 
 /// A node that is bound and loaded, and serves once it runs.
 pub struct Node {
@@ -93,6 +95,7 @@ pub async fn build(config: Config, deps: service::Deps) -> Result<Node> {
 
     let gauges = Arc::new(Gauges::default());
     metrics::register(&deps.metrics, &about, &gauges);
+    let tally = Tally::new(&deps.metrics, &about);
     let places = (about.slots as usize).saturating_add(config.queue_max as usize);
     let (sender, jobs) = bounded("node.jobs", places);
     let streams = deps.shutdown.token(Stage::Streams);
@@ -108,12 +111,21 @@ pub async fn build(config: Config, deps: service::Deps) -> Result<Node> {
     };
     let router = serve::router(Arc::new(entrance)).merge(deps.ops_router());
     let meter = meter(devices.as_ref(), deps.clock.now_us(), timeline.reached_ns());
-    let scheduler = Scheduler::new(config.schedule, about.slots, about.max_len);
+    let scheduler = Scheduler::new(schedule(config.schedule, &about), about.slots, about.max_len);
     Ok(Node {
         addr,
         listener,
         router,
-        driver: Driver::new(Parts { engine, scheduler, timeline, meter, recorder: recording.recorder, gauges }),
+        driver: Driver::new(Parts {
+            engine,
+            scheduler,
+            timeline,
+            tally,
+            step_sampling: config.record.step_sampling,
+            meter,
+            recorder: recording.recorder,
+            gauges,
+        }),
         jobs,
         outbox: recording.outbox,
         exporter: recording.exporter,
@@ -127,6 +139,13 @@ pub async fn build(config: Config, deps: service::Deps) -> Result<Node> {
         tls: deps.tls,
         limits: deps.limits,
     })
+}
+
+/// The scheduler's settings, as far as this engine can follow them.
+fn schedule(mut config: schedule::Config, engine: &EngineDescription) -> schedule::Config {
+    config.policy.get_or_insert(engine.policy);
+    config.prefix_cache &= engine.prefix_cache;
+    config
 }
 
 /// The three parts of the recorder.

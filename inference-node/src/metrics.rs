@@ -19,5 +19,9 @@ pub(crate) fn register(registry: &Registry, engine: &EngineDescription, gauges: 
     observe(names::ENGINE_WAITING, "Sequences that wait for a slot.", |gauges| f64::from(gauges.load().waiting));
     observe(names::ENGINE_KV_USAGE, "Share of the KV memory in use, 0 to 1.", |gauges| gauges.load().kv_usage);
     let slots = f64::from(engine.slots);
+    if let Some(error) = engine.calibration_error {
+        let help = "Mean error of the simulated step times against the rows they were fitted on; docs/calibration.md.";
+        registry.observe("tokenwatt_node_calibration_error_ratio", help, &labels, move || Some(error));
+    }
     registry.observe("tokenwatt_node_slots", "Sequences that a step can hold.", &labels, move || Some(slots));
 }

@@ -30,6 +30,10 @@ pub(crate) struct Call {
     pub(crate) model: Arc<str>,
     /// Tenant, from a trusted caller only.
     pub(crate) tenant: Option<Arc<str>>,
+    /// Lower is more urgent.
+    pub(crate) priority: i32,
+    /// When nobody wants the answer any more, on the clock of `arrival_ns`.
+    pub(crate) deadline_ns: Option<i64>,
     /// Prompt tokens; several choices of one prompt count it once.
     pub(crate) input_tokens: u64,
     /// Most output tokens of a choice.
@@ -95,6 +99,8 @@ pub(crate) enum Event {
     End { choice: u32, reason: Finish, tokens: u32 },
     /// The call failed.
     Failed(String),
+    /// The call's deadline passed.
+    Expired,
 }
 
 /// Why a job was not taken.

@@ -22,7 +22,8 @@ use service::channel::{Sender, TrySendError};
 use service::metrics::{Counter, Registry};
 
 use crate::queue::{Call, Finish};
-use crate::step::Taken;
+use crate::schedule::{Blocks, Load, StepPlan};
+use crate::step::{HostTime, Taken};
 
 /// Why the gap before a token was long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +68,35 @@ pub(crate) struct StepRecord {
     /// Sequences in the step.
     pub(crate) batch: u32,
     pub(crate) tokens: Vec<TokenMark>,
+    /// The step itself, where it is recorded.
+    pub(crate) detail: Option<Box<StepDetail>>,
+}
+
+/// All about one step.
+#[derive(Clone, Debug)]
+pub(crate) struct StepDetail {
+    /// Number of the step since the start.
+    pub(crate) number: u64,
+    pub(crate) start_ns: i64,
+    /// Trace and span of the calls with work in it.
+    pub(crate) calls: Vec<(u128, u64)>,
+    pub(crate) plan: StepPlan,
+    /// Most tokens of a step, where the policy has a budget.
+    pub(crate) budget: Option<u32>,
+    /// KV memory when the step was over.
+    pub(crate) blocks: Blocks,
+    pub(crate) load: Load,
+    pub(crate) device_us: u64,
+    /// Part of it that went to empty slots.
+    pub(crate) padding_us: u64,
+    pub(crate) host: HostTime,
+}
+
+impl StepRecord {
+    /// Spans that it becomes.
+    fn spans(&self) -> u64 {
+        self.tokens.len() as u64 + u64::from(self.detail.is_some())
+    }
 }
 
 /// How a call ended.
@@ -78,6 +108,8 @@ pub(crate) enum Outcome {
     Cancelled,
     /// The engine failed, or refused it.
     Failed(String),
+    /// Its deadline passed.
+    Expired,
 }
 
 /// A whole call, once it is over.
@@ -86,6 +118,8 @@ pub(crate) struct CallRecord {
     pub(crate) call: Arc<Call>,
     pub(crate) outcome: Outcome,
     pub(crate) output_tokens: u64,
+    /// Prompt tokens whose KV blocks another sequence had computed.
+    pub(crate) cached_tokens: u64,
     /// First step with work of the call.
     pub(crate) scheduled_ns: Option<i64>,
     /// First token.
@@ -110,6 +144,7 @@ impl CallRecord {
         Self {
             outcome: Outcome::Complete,
             output_tokens: 0,
+            cached_tokens: 0,
             scheduled_ns: None,
             first_ns: None,
             content_ns: None,
@@ -184,7 +219,7 @@ impl Recorder {
     }
 
     pub(crate) fn step(&self, record: StepRecord) {
-        if !record.tokens.is_empty() {
+        if !record.tokens.is_empty() || record.detail.is_some() {
             self.send(Record::Step(record));
         }
     }
@@ -203,7 +238,7 @@ impl Recorder {
             Err(error) => error,
         };
         match record {
-            Record::Step(step) => self.lost.spans.add(step.tokens.len() as u64),
+            Record::Step(step) => self.lost.spans.add(step.spans()),
             Record::Call(_) => self.lost.spans.inc(),
             Record::Sample(_) => self.lost.samples.inc(),
         }

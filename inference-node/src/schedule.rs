@@ -1,7 +1,7 @@
 //! Decides what the engine does next: a pure, deterministic core without clock or I/O.
 //!
 //! ```text
-//! offer -> waiting -> plan (admit, preempt, batch) -> engine -> complete -> remove
+//! offer -> waiting (priority, tenant, arrival) -> plan (admit, preempt, batch) -> engine -> complete -> remove
 //! ```
 //!
 //! The same offers and completions give the same plans, so a fleet can be simulated faster than
@@ -9,124 +9,32 @@
 //!
 //! Invariants (each a property test):
 //! 1. A slot belongs to at most one sequence, and is free again when the sequence is gone.
-//! 2. Blocks held plus blocks free are the blocks of the pool.
-//! 3. A step never computes more tokens than the budget (`token_budget`).
-//! 4. Whoever is offered is finished after finitely many steps, whatever arrives meanwhile.
+//! 2. A block is held by those who read it, or free; only a cached one is held by more than one.
+//! 3. A step never computes more tokens than the budget (`token_budget`, `reserve`).
+//! 4. Whoever is offered is finished after finitely many steps, whatever arrives meanwhile and however urgent it is.
+//! 5. Whoever is offered ends once: removed by the caller, or expired.
 
+mod plan;
+mod policy;
+mod sequence;
 mod block;
+mod waiting;
 mod neuron_slots;
 mod token_budget;
+mod reserve;
+mod static_batch;
 
-use std::collections::VecDeque;
+pub use plan::{Phase, Preempted, StepKind, StepPlan, Work};
+pub use policy::{Config, Policy};
 
-use serde::{Deserialize, Serialize};
-use service::config::range::within;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::engine::SeqId;
 
 use block::BlockPool;
-
-/// Rules by which steps are put together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Policy {
-    /// As Inf2 and Trn1 really work: a prompt first, one prompt a step, all decoders stalled
-    /// meanwhile; compiled slots and power-of-two buckets.
-    NeuronSlots,
-    /// As vLLM V1: one token budget a step, running sequences first, prompts in chunks,
-    /// preemption by recompute when KV blocks run out.
-    TokenBudget,
-}
-
-/// Settings of the scheduler.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// `neuron_slots` or `token_budget`.
-    pub policy: Policy,
-    /// Most tokens a step computes (`token_budget`).
-    pub step_tokens_max: u32,
-    /// Cut long prompts into chunks that fit the budget (`token_budget`).
-    pub chunked_prefill: bool,
-    /// Tokens of a KV block (`token_budget`).
-    pub block_tokens: u32,
-    /// KV blocks of the pool (`token_budget`); 0 makes enough for every slot at full length.
-    pub blocks: u32,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { policy: Policy::NeuronSlots, step_tokens_max: 2048, chunked_prefill: true, block_tokens: 16, blocks: 0 }
-    }
-}
-
-impl Config {
-    /// Adds one line for every rule broken.
-    pub fn validate(&self, faults: &mut Vec<String>) {
-        within("node.schedule.step_tokens_max", self.step_tokens_max, 1..=STEP_TOKENS_MAX, faults);
-        within("node.schedule.block_tokens", self.block_tokens, 1..=BLOCK_TOKENS_MAX, faults);
-        within("node.schedule.blocks", self.blocks, 0..=BLOCKS_MAX, faults);
-    }
-}
-
-/// Bounds of what a step and its pool may hold; far above any engine's.
-const STEP_TOKENS_MAX: u32 = 16_777_216;
-const BLOCK_TOKENS_MAX: u32 = 65_536;
-const BLOCKS_MAX: u32 = 100_000_000;
-
-/// What kind of work a step holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StepKind {
-    /// Only prompt tokens.
-    Prefill,
-    /// Only the next token of running sequences.
-    Decode,
-    /// Both in one step.
-    Mixed,
-}
-
-/// Which phase a sequence is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Computing tokens that are already known: the prompt, or everything again after a preemption.
-    Prefill,
-    /// Computing the one newest token.
-    Decode,
-}
-
-/// One sequence's part in a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Work {
-    /// Whose work.
-    pub seq: SeqId,
-    /// The slot it holds from admission to its end, below the engine's `slots`.
-    pub slot: u32,
-    /// Prefill or decode.
-    pub phase: Phase,
-    /// Tokens of this sequence already computed before the step.
-    pub start: u32,
-    /// Tokens to compute in this step, at least 1: `start .. start + tokens` of prompt plus output.
-    pub tokens: u32,
-    /// Whether the step yields a new token for it (false for a prompt chunk that is not the last).
-    pub yields: bool,
-}
-
-/// What the engine does in one step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StepPlan {
-    /// Kind of the step.
-    pub kind: StepKind,
-    /// The work, never empty.
-    pub work: Vec<Work>,
-    /// Sequences whose memory was taken away for this step; they are computed again later.
-    pub preempted: Vec<SeqId>,
-    /// Sequences that the compiled graph computes, empty slots included; equals the number of
-    /// work items where nothing is compiled.
-    pub compiled: u32,
-    /// Length in tokens that the compiled graph computes: prompt bucket of a prefill step, context
-    /// bucket of a decode step; the exact maximum where nothing is compiled.
-    pub bucket: u32,
-}
+use sequence::Sequence;
+use waiting::Waiting;
 
 /// What is going on, for gauges.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -160,126 +68,210 @@ pub enum Refusal {
     },
 }
 
-/// One sequence, as the scheduler sees it.
+/// A sequence on its way in.
 #[derive(Clone, Debug)]
-struct Sequence {
-    id: SeqId,
-    prompt: u32,
-    /// Tokens generated so far.
-    output: u32,
-    /// Tokens whose state is in the engine.
-    computed: u32,
-    slot: u32,
-    blocks: Vec<u32>,
+pub struct Offer {
+    /// Its name; never used again.
+    pub id: SeqId,
+    /// Prompt token ids; an empty one counts as one token.
+    pub prompt: Arc<[u32]>,
+    /// Most output tokens.
+    pub output_max: u32,
+    /// Whom it is served for; tenants that wait take turns by what they got.
+    pub tenant: Option<Arc<str>>,
+    /// Lower is more urgent, as in vLLM; 0 is usual.
+    pub priority: i32,
+    /// Instant after which nobody wants the answer, on the caller's clock.
+    pub deadline_ns: Option<i64>,
 }
 
-impl Sequence {
-    /// Tokens that are known: prompt and output.
-    fn known(&self) -> u32 {
-        self.prompt + self.output
-    }
+/// What happened since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Sequences whose memory was taken away.
+    pub preemptions: u64,
+    /// Computed tokens that these lost.
+    pub lost_tokens: u64,
+    /// Prompt tokens that were looked up in the prefix cache.
+    pub prefix_queries: u64,
+    /// Those of them that were found.
+    pub prefix_hits: u64,
+    /// Sequences whose deadline passed.
+    pub expired: u64,
+}
 
-    fn work(&self, tokens: u32) -> Work {
-        let decode = self.output > 0 && self.computed + 1 == self.known();
-        Work {
-            seq: self.id,
-            slot: self.slot,
-            phase: if decode { Phase::Decode } else { Phase::Prefill },
-            start: self.computed,
-            tokens,
-            yields: self.computed + tokens == self.known(),
-        }
-    }
+/// KV memory in blocks; all 0 where a policy has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Blocks {
+    /// Blocks of the pool.
+    pub total: u32,
+    /// Blocks that nobody holds, cached ones included.
+    pub free: u32,
 }
 
 /// The scheduler. Every method is deterministic.
 #[derive(Debug)]
 pub struct Scheduler {
     config: Config,
+    policy: Policy,
     slots: u32,
     longest: u32,
-    waiting: VecDeque<Sequence>,
-    /// In order of admission.
+    waiting: Waiting,
+    /// By rank.
     running: Vec<Sequence>,
     /// Sorted descending: the lowest free slot is the last.
     slots_free: Vec<u32>,
     pool: BlockPool,
+    deadlines: BTreeSet<(i64, SeqId)>,
+    counters: Counters,
+    arrivals: u64,
+    admissions: u64,
     prefills_in_a_row: u32,
+    decodes_in_a_row: u32,
+    /// Sequences of the static batch, finished ones included.
+    batch: u32,
 }
 
 impl Scheduler {
-    /// A scheduler for an engine that holds `slots` sequences of at most `longest` tokens.
+    /// A scheduler for an engine that holds `slots` sequences of at most `longest` tokens. Settings without a policy mean
+    /// `neuron_slots`.
     pub fn new(config: Config, slots: u32, longest: u32) -> Self {
         let slots = slots.max(1);
-        let per_slot = longest.div_ceil(config.block_tokens.max(1));
-        let blocks = if config.blocks == 0 { slots.saturating_mul(per_slot) } else { config.blocks };
-        let pool = match config.policy {
-            Policy::TokenBudget => BlockPool::new(blocks, config.block_tokens.max(1)),
-            Policy::NeuronSlots => BlockPool::new(0, 1),
-        };
+        let policy = config.policy.unwrap_or(Policy::NeuronSlots);
+        let blocks = if policy.has_blocks() { config.pool_blocks(slots, longest) } else { 0 };
         Self {
+            pool: BlockPool::new(blocks, config.block_tokens.max(1)),
+            waiting: Waiting::new(config.patience),
             config,
+            policy,
             slots,
             longest,
-            waiting: VecDeque::new(),
             running: Vec::new(),
             slots_free: (0..slots).rev().collect(),
-            pool,
+            deadlines: BTreeSet::new(),
+            counters: Counters::default(),
+            arrivals: 0,
+            admissions: 0,
             prefills_in_a_row: 0,
+            decodes_in_a_row: 0,
+            batch: 0,
         }
     }
 
-    /// Puts a sequence of `prompt` tokens, which may grow by `output_max`, at the end of the queue.
+    /// Puts a sequence into the queue.
     ///
     /// # Errors
     /// When it could never run.
-    pub fn offer(&mut self, id: SeqId, prompt: u32, output_max: u32) -> Result<(), Refusal> {
-        let prompt = prompt.max(1);
+    pub fn offer(&mut self, offer: Offer) -> Result<(), Refusal> {
+        let prompt = u32::try_from(offer.prompt.len()).unwrap_or(u32::MAX).max(1);
+        let longest = prompt.saturating_add(offer.output_max).min(self.longest);
+        self.check(prompt, longest)?;
+        self.arrivals += 1;
+        self.deadlines.extend(offer.deadline_ns.map(|deadline| (deadline, offer.id)));
+        self.waiting.push(Sequence {
+            id: offer.id,
+            tokens: offer.prompt,
+            prompt,
+            longest,
+            tenant: offer.tenant,
+            priority: offer.priority,
+            deadline_ns: offer.deadline_ns,
+            arrival: self.arrivals,
+            turn: 0,
+            overdue: false,
+            admission: 0,
+            preemptions: 0,
+            fresh: false,
+            output: 0,
+            computed: 0,
+            slot: 0,
+            blocks: Arc::default(),
+        });
+        Ok(())
+    }
+
+    fn check(&self, prompt: u32, longest: u32) -> Result<(), Refusal> {
         if prompt >= self.longest {
             return Err(Refusal::TooLong { tokens: prompt.saturating_add(1), longest: self.longest });
         }
-        if self.config.policy == Policy::TokenBudget {
-            let longest = prompt.saturating_add(output_max).min(self.longest);
-            let needed = self.pool.blocks_for(longest);
-            if needed > self.pool.size() {
-                return Err(Refusal::TooBig { needed, pool: self.pool.size() });
-            }
-            if !self.config.chunked_prefill && longest > self.config.step_tokens_max {
-                return Err(Refusal::TooLong { tokens: longest, longest: self.config.step_tokens_max });
-            }
+        if !self.policy.has_blocks() {
+            return Ok(());
         }
-        self.waiting.push_back(Sequence { id, prompt, output: 0, computed: 0, slot: 0, blocks: Vec::new() });
+        let needed = self.pool.blocks_for(longest);
+        if needed > self.pool.size() {
+            return Err(Refusal::TooBig { needed, pool: self.pool.size() });
+        }
+        // Who can be preempted must be able to compute its output again in one piece.
+        let piece = if self.policy == Policy::TokenBudget { longest } else { prompt };
+        if !self.config.chunked_prefill && piece > self.config.step_tokens_max {
+            return Err(Refusal::TooLong { tokens: piece, longest: self.config.step_tokens_max });
+        }
         Ok(())
+    }
+
+    /// Takes out everyone whose deadline has passed at `now_ns`, waiting or running; their slots and blocks are free.
+    pub fn expire(&mut self, now_ns: i64) -> Vec<SeqId> {
+        let mut expired = Vec::new();
+        while let Some((deadline_ns, id)) = self.deadlines.first().copied()
+            && deadline_ns <= now_ns
+        {
+            self.deadlines.pop_first();
+            self.remove(id);
+            self.counters.expired += 1;
+            expired.push(id);
+        }
+        expired
     }
 
     /// The next step, or `None` when nothing can be done. Admission and preemption happen here.
     pub fn plan(&mut self) -> Option<StepPlan> {
-        match self.config.policy {
+        match self.policy {
             Policy::NeuronSlots => self.plan_neuron_slots(),
             Policy::TokenBudget => self.plan_token_budget(),
+            Policy::Reserve => self.plan_reserve(),
+            Policy::StaticBatch => self.plan_static_batch(),
         }
     }
 
     /// Takes note that a step was carried out.
     pub fn complete(&mut self, plan: &StepPlan) {
+        // Work stands in the order of the running sequences, so each is found right behind the one before.
+        let mut at = 0;
         for work in &plan.work {
-            if let Some(sequence) = self.running.iter_mut().find(|sequence| sequence.id == work.seq) {
-                sequence.computed += work.tokens;
-                sequence.output += u32::from(work.yields);
+            let order = (at..self.running.len()).chain(0..at);
+            let Some(found) = order.into_iter().find(|at| self.running[*at].id == work.seq) else { continue };
+            at = found + 1;
+            let sequence = &mut self.running[found];
+            sequence.computed += work.tokens;
+            sequence.output += u32::from(work.yields);
+            if work.yields {
+                self.waiting.charge(&sequence.tenant);
+            }
+            if self.config.prefix_cache && work.phase == Phase::Prefill {
+                self.pool.remember(&sequence.tokens, &sequence.blocks, sequence.computed);
             }
         }
     }
 
     /// Forgets a sequence, wherever it is; its slot and blocks are free at once. False if unknown.
     pub fn remove(&mut self, id: SeqId) -> bool {
-        if let Some(at) = self.running.iter().position(|sequence| sequence.id == id) {
-            let sequence = self.running.remove(at);
-            self.release(&sequence);
-            return true;
+        let running = self.running.iter().position(|sequence| sequence.id == id);
+        let sequence = match running {
+            Some(at) => {
+                let sequence = self.running.remove(at);
+                self.release(&sequence);
+                self.waiting.left(&sequence.tenant);
+                sequence
+            }
+            None => match self.waiting.remove(id) {
+                Some(sequence) => sequence,
+                None => return false,
+            },
+        };
+        if let Some(deadline_ns) = sequence.deadline_ns {
+            self.deadlines.remove(&(deadline_ns, id));
         }
-        let before = self.waiting.len();
-        self.waiting.retain(|sequence| sequence.id != id);
-        before != self.waiting.len()
+        true
     }
 
     /// Whether nothing runs and nothing waits.
@@ -290,15 +282,34 @@ impl Scheduler {
     /// Gauges.
     pub fn load(&self) -> Load {
         let running = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
-        let kv_usage = match self.config.policy {
-            Policy::NeuronSlots => f64::from(running) / f64::from(self.slots),
-            Policy::TokenBudget => self.pool.usage(),
-        };
+        let kv_usage =
+            if self.policy.has_blocks() { self.pool.usage() } else { f64::from(running) / f64::from(self.slots) };
         Load { running, waiting: u32::try_from(self.waiting.len()).unwrap_or(u32::MAX), kv_usage }
     }
 
-    fn take_slot(&mut self) -> Option<u32> {
-        self.slots_free.pop()
+    /// What happened since the start.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Most tokens of a step; `None` where a policy has no budget.
+    pub fn budget(&self) -> Option<u32> {
+        self.policy.has_blocks().then_some(self.config.step_tokens_max)
+    }
+
+    /// KV memory in blocks.
+    pub fn blocks(&self) -> Blocks {
+        Blocks { total: self.pool.size(), free: u32::try_from(self.pool.free_count()).unwrap_or(u32::MAX) }
+    }
+
+    /// Lets an admitted sequence run, in its place by rank.
+    fn run(&mut self, mut sequence: Sequence) {
+        if sequence.preemptions == 0 {
+            self.admissions += 1;
+            sequence.admission = self.admissions;
+        }
+        let at = self.running.partition_point(|other| other.rank() < sequence.rank());
+        self.running.insert(at, sequence);
     }
 
     /// Gives slot and blocks back.
@@ -307,15 +318,10 @@ impl Scheduler {
         self.slots_free.insert(at, sequence.slot);
         self.pool.free(&sequence.blocks);
     }
-}
 
-fn kind(work: &[Work]) -> StepKind {
-    let prefill = work.iter().any(|work| work.phase == Phase::Prefill);
-    let decode = work.iter().any(|work| work.phase == Phase::Decode);
-    match (prefill, decode) {
-        (true, true) => StepKind::Mixed,
-        (true, false) => StepKind::Prefill,
-        (false, _) => StepKind::Decode,
+    /// Smallest compiled length that holds `tokens`.
+    fn bucket(&self, tokens: u32) -> u32 {
+        telemetry::step::bucket(tokens, self.longest)
     }
 }
 

@@ -13,10 +13,12 @@
 mod account;
 mod calls;
 mod sample;
+mod tally;
 mod timeline;
 
 pub(crate) use account::Account;
 pub(crate) use sample::{Meter, Sample, Sampler, Taken};
+pub(crate) use tally::{HostTime, KINDS, Tally, Totals};
 pub(crate) use timeline::{NodeClock, Timeline};
 
 use std::sync::Arc;
@@ -27,8 +29,8 @@ use tokio::runtime::Handle;
 
 use crate::engine::{Engine, EngineError, SeqId, SequenceInput, StepResult, StepTime, Text};
 use crate::queue::{Event, Finish, Gauges, Job};
-use crate::record::{Outcome, Recorder, Stall, StepRecord, TokenMark};
-use crate::schedule::{Phase, Scheduler, StepPlan, Work};
+use crate::record::{Outcome, Recorder, Stall, StepDetail, StepRecord, TokenMark};
+use crate::schedule::{Offer, Phase, Scheduler, StepPlan, Work};
 use crate::stream::TextStream;
 
 use calls::{Calls, Choice};
@@ -42,6 +44,9 @@ pub(crate) struct Driver {
     calls: Calls,
     timeline: Timeline,
     account: Account,
+    tally: Tally,
+    /// Share of steps that are recorded by themselves.
+    step_sampling: f64,
     sampler: Sampler,
     meter: Option<Meter>,
     recorder: Recorder,
@@ -57,6 +62,8 @@ pub(crate) struct Parts {
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) scheduler: Scheduler,
     pub(crate) timeline: Timeline,
+    pub(crate) tally: Tally,
+    pub(crate) step_sampling: f64,
     pub(crate) meter: Option<Meter>,
     pub(crate) recorder: Recorder,
     pub(crate) gauges: Arc<Gauges>,
@@ -77,6 +84,8 @@ impl Driver {
             calls: Calls::default(),
             timeline: parts.timeline,
             account: Account::default(),
+            tally: parts.tally,
+            step_sampling: parts.step_sampling,
             sampler: Sampler::new(start),
             meter: parts.meter,
             recorder: parts.recorder,
@@ -99,10 +108,19 @@ impl Driver {
             for key in self.calls.departed() {
                 self.abort(key, Outcome::Cancelled);
             }
+            let now = self.timeline.now_ns();
+            for id in self.scheduler.expire(now) {
+                if let Some(key) = self.calls.call_of(id) {
+                    self.abort(key, Outcome::Expired);
+                }
+            }
+            let begun_ns = self.timeline.host_ns();
             let plan = self.scheduler.plan();
+            let schedule_ns = self.timeline.host_ns() - begun_ns;
             self.gauges.set(self.scheduler.load());
+            self.tally.scheduler(self.scheduler.counters());
             match plan {
-                Some(plan) => self.step(&plan),
+                Some(plan) => self.step(&plan, schedule_ns),
                 None if self.wait(&mut jobs, runtime) => {}
                 None => break,
             }
@@ -149,6 +167,8 @@ impl Driver {
             busy_us: self.account.busy_us,
             padding_us: self.account.padding_us,
             load: self.scheduler.load(),
+            totals: self.tally.totals(),
+            blocks: self.scheduler.blocks(),
             energy_j: self.meter.as_ref().map(Meter::joules),
         }
     }
@@ -173,7 +193,15 @@ impl Driver {
             let mut sampling = call.sampling.clone();
             sampling.seed = sampling.seed.wrapping_add(u64::from(index));
             let input = SequenceInput { prompt: Arc::clone(prompt), max_tokens: output_max, sampling };
-            if let Err(refusal) = self.scheduler.offer(id, length, output_max) {
+            let offer = Offer {
+                id,
+                prompt: Arc::clone(prompt),
+                output_max,
+                tenant: call.tenant.clone(),
+                priority: call.priority,
+                deadline_ns: call.deadline_ns,
+            };
+            if let Err(refusal) = self.scheduler.offer(offer) {
                 fault = Some(refusal.to_string());
             } else if let Err(error) = self.engine.open(id, input) {
                 fault = Some(error.to_string());
@@ -197,15 +225,19 @@ impl Driver {
         self.recorder.call(record);
     }
 
-    fn step(&mut self, plan: &StepPlan) {
+    fn step(&mut self, plan: &StepPlan, schedule_ns: u64) {
         self.steps += 1;
         let start_ns = self.timeline.begin(self.calls.newest_arrival(plan));
         self.calls.scheduled(plan, start_ns);
+        let begun_ns = self.timeline.host_ns();
         let result = match self.engine.step(plan).and_then(|result| sound(plan, result)) {
             Ok(result) => result,
             Err(error) => return self.fail(plan, &error),
         };
+        let executed_ns = self.timeline.host_ns();
         let (end_ns, device_us) = self.timeline.finish(start_ns, result.time);
+        let waited_ns = self.timeline.host_ns();
+        let padding_us = self.account.padding_us;
         if let (Some(meter), StepTime::Modelled { load, .. }) = (&mut self.meter, result.time) {
             meter.step(start_ns, end_ns, load);
         }
@@ -214,15 +246,40 @@ impl Driver {
         if plan.work.iter().any(|work| work.phase == Phase::Prefill) {
             self.prefill_step = self.steps;
         }
-        self.deliver(plan, &result, &shares, end_ns);
+        let detail = recorded(self.steps, self.step_sampling).then(|| {
+            let (seen, padding_us) = (self.scheduler.blocks(), self.account.padding_us - padding_us);
+            Box::new(StepDetail {
+                number: self.steps,
+                start_ns,
+                calls: self.calls.links(plan),
+                budget: self.scheduler.budget(),
+                blocks: seen,
+                load: self.scheduler.load(),
+                device_us,
+                padding_us,
+                host: HostTime::default(),
+                plan: plan.clone(),
+            })
+        });
+        let mut record = self.deliver(plan, &result, &shares, end_ns);
+        let host = HostTime {
+            schedule_ns,
+            execute_ns: executed_ns - begun_ns,
+            wait_ns: waited_ns - executed_ns,
+            deliver_ns: self.timeline.host_ns() - waited_ns,
+        };
+        record.detail = detail.map(|detail| Box::new(StepDetail { host, ..*detail }));
+        self.recorder.step(record);
+        self.tally.step(plan);
+        self.tally.host(host);
         let carried = self.calls.carries();
         self.look(carried);
     }
 
     /// Gives every sequence its share and its token.
-    fn deliver(&mut self, plan: &StepPlan, result: &StepResult, shares: &[u64], end_ns: i64) {
+    fn deliver(&mut self, plan: &StepPlan, result: &StepResult, shares: &[u64], end_ns: i64) -> StepRecord {
         let batch = u32::try_from(plan.work.len()).unwrap_or(u32::MAX);
-        let mut record = StepRecord { end_ns, batch, tokens: Vec::with_capacity(plan.work.len()) };
+        let mut record = StepRecord { end_ns, batch, tokens: Vec::with_capacity(plan.work.len()), detail: None };
         let mut tokens = result.tokens.iter();
         let mut ended = Vec::new();
         for (work, share) in plan.work.iter().zip(shares) {
@@ -248,7 +305,6 @@ impl Driver {
                 ended.push((work.seq, reason));
             }
         }
-        self.recorder.step(record);
         for (id, reason) in ended {
             self.scheduler.remove(id);
             self.engine.close(id);
@@ -256,6 +312,7 @@ impl Driver {
                 self.recorder.call(record);
             }
         }
+        record
     }
 
     /// The step's sequences are lost; the engine goes on.
@@ -302,6 +359,11 @@ fn stall(work: &Work, choice: &Choice, prefill_step: u64, lag_ns: i64, end_ns: i
     }
 }
 
+/// Whether the step of this number is recorded by itself: so many of every hundred, evenly.
+fn recorded(number: u64, share: f64) -> bool {
+    (number as f64 * share).floor() > ((number - 1) as f64 * share).floor()
+}
+
 /// Holds an engine to its contract: one token for each work that yields, in order, and a weight for each.
 fn sound(plan: &StepPlan, result: StepResult) -> Result<StepResult, EngineError> {
     let expected = plan.work.iter().filter(|work| work.yields).map(|work| work.seq);
@@ -324,6 +386,7 @@ impl Choice {
             left_step: 0,
             left_lag_ns: 0,
             carried_us: 0,
+            scheduled: false,
             preempted: false,
         }
     }

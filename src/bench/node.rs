@@ -4,10 +4,11 @@
 //! measure: its times are made up.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 use inference_node::engine::{Engine, EngineError, Sampling, SeqId, SequenceInput, cpu};
-use inference_node::schedule::{Phase, StepKind, StepPlan, Work};
+use inference_node::schedule::{Phase, StepPlan, Work};
 use serde_json::{Value, json};
 use service::error::{Error, Result};
 
@@ -69,13 +70,13 @@ fn measure(engine: &mut dyn Engine, args: &Args, prompt: &[u32], batch: u32) -> 
         let sampling = Sampling { temperature: 0.0, top_p: 1.0, top_k: 0, seed: 1, ignore_eos: true };
         let input = SequenceInput { prompt: prompt.into(), max_tokens: args.tokens + 1, sampling };
         engine.open(SeqId(u64::from(slot)), input)?;
-        engine.step(&plan(StepKind::Prefill, vec![work(slot, Phase::Prefill, 0, length)]))?;
+        engine.step(&StepPlan::exact(vec![work(slot, Phase::Prefill, 0, length)], Vec::new()))?;
     }
     let prefill_s = begun.elapsed().as_secs_f64();
     let begun = Instant::now();
     for done in 0..args.tokens {
         let works = (0..batch).map(|slot| work(slot, Phase::Decode, length + done, 1));
-        engine.step(&plan(StepKind::Decode, works.collect()))?;
+        engine.step(&StepPlan::exact(works.collect(), Vec::new()))?;
     }
     let decode_s = begun.elapsed().as_secs_f64();
     (0..batch).for_each(|slot| engine.close(SeqId(u64::from(slot))));
@@ -92,13 +93,8 @@ fn measure(engine: &mut dyn Engine, args: &Args, prompt: &[u32], batch: u32) -> 
 }
 
 fn work(slot: u32, phase: Phase, start: u32, tokens: u32) -> Work {
-    Work { seq: SeqId(u64::from(slot)), slot, phase, start, tokens, yields: true }
-}
-
-fn plan(kind: StepKind, work: Vec<Work>) -> StepPlan {
-    let compiled = work.len() as u32;
-    let bucket = work.iter().map(|work| work.start + work.tokens).max().unwrap_or(0);
-    StepPlan { kind, work, preempted: Vec::new(), compiled, bucket }
+    let seq = SeqId(u64::from(slot));
+    Work { seq, slot, phase, start, tokens, yields: true, first: start == 0, blocks: Arc::default() }
 }
 
 fn round(value: f64) -> f64 {

@@ -47,6 +47,7 @@ names! {
     SPANS:
     SPAN_REQUEST = "llm_request", "span", "one inference call; kind SERVER at the engine, CLIENT at a gateway";
     SPAN_TOKEN = "token", "span or span event", "one token or chunk; INTERNAL, parent is the request span, start is when the token before it left, end when it left";
+    SPAN_STEP = "step", "span", "one step of an engine, where the node records steps; INTERNAL, links to the calls with work in it";
     SPAN_RETRIEVAL = "retrieval", "span", "what a retrieval-augmented application fetches before the call";
 }
 
@@ -95,12 +96,39 @@ names! {
 names! {
     /// Attributes of a token span.
     TOKEN:
-    TOKEN_INDEX = "tokenwatt.token.index", "int", "position in its choice, from 0";
+    TOKEN_INDEX = "tokenwatt.token.index", "int", "position in its choice, from 0; the KV length of its step is the prompt's tokens plus it";
     TOKEN_CHOICE = "tokenwatt.token.choice", "int", "which choice, from 0";
     TOKEN_COUNT = "tokenwatt.token.count", "{token}", "tokens in the span, 1 if absent";
     TOKEN_BATCH = "tokenwatt.token.batch", "{request}", "requests in the step that made it";
     TOKEN_DEVICE_US = "tokenwatt.token.device_us", "us", "its share of the step's device time";
     TOKEN_STALL = "tokenwatt.token.stall", "string", "decode, prefill, preempted, host or network";
+}
+
+names! {
+    /// Attributes of a step span.
+    STEP:
+    STEP_NUMBER = "tokenwatt.step.number", "int", "number of the step since the engine started";
+    STEP_KIND = "tokenwatt.step.kind", "string", "prefill, decode or mixed; also on the count of steps";
+    STEP_ACTIVE = "tokenwatt.step.active", "{request}", "sequences with work in it";
+    STEP_COMPILED = "tokenwatt.step.compiled", "{request}", "sequences that the compiled graph computes, empty slots included";
+    STEP_BUCKET = "tokenwatt.step.bucket", "{token}", "length that the compiled graph computes; the longest sequence where nothing is compiled";
+    STEP_PADDING_TOKENS = "tokenwatt.step.padding_tokens", "{token}", "tokens computed for nobody";
+    STEP_TOKENS = "tokenwatt.step.tokens", "{token}", "tokens computed for somebody: the budget used";
+    STEP_BUDGET = "tokenwatt.step.budget", "{token}", "most tokens of a step, where the rules have a budget";
+    STEP_PREFILL_TOKENS = "tokenwatt.step.prefill_tokens", "{token}", "prompt tokens computed, padding included";
+    STEP_DECODE_SLOTS = "tokenwatt.step.decode_slots", "{request}", "slots that the decode graph computes, empty ones included";
+    STEP_CONTEXT = "tokenwatt.step.context", "{token}", "context bucket of the decode graph; 0 without decoders";
+    STEP_DEVICE_US = "tokenwatt.step.device_us", "us", "device time of the step";
+    STEP_PADDING_US = "tokenwatt.step.padding_us", "us", "part of it that went to empty slots";
+    STEP_BLOCKS = "tokenwatt.step.blocks", "{block}", "KV blocks of the pool; 0 without blocks";
+    STEP_BLOCKS_FREE = "tokenwatt.step.blocks_free", "{block}", "KV blocks that nobody holds after the step";
+    STEP_WAITING = "tokenwatt.step.waiting", "{request}", "sequences that wait after the step was put together";
+    STEP_PREEMPTED = "tokenwatt.step.preempted", "{request}", "sequences whose KV memory was taken away for it";
+    STEP_LOST_TOKENS = "tokenwatt.step.lost_tokens", "{token}", "computed tokens that these lost";
+    STEP_SCHEDULE_NS = "tokenwatt.step.schedule_ns", "ns", "host time to decide what it holds";
+    STEP_EXECUTE_NS = "tokenwatt.step.execute_ns", "ns", "host time in the engine, device included";
+    STEP_WAIT_NS = "tokenwatt.step.wait_ns", "ns", "host time waiting for the end of a simulated step";
+    STEP_DELIVER_NS = "tokenwatt.step.deliver_ns", "ns", "host time for text, records and handing out";
 }
 
 names! {
@@ -117,6 +145,16 @@ names! {
     ENGINE_KV_USAGE = "vllm:kv_cache_usage_perc", "1", "share of the KV cache in use, 0 to 1";
     ENGINE_BUSY_US = "tokenwatt.engine.busy_us", "us", "device time given to requests, cumulative";
     ENGINE_PADDING_US = "tokenwatt.engine.padding_us", "us", "device time of compiled but empty slots, cumulative";
+    ENGINE_STEPS = "tokenwatt.engine.steps", "{step}", "steps by `tokenwatt.step.kind`, cumulative";
+    ENGINE_COMPUTED_TOKENS = "tokenwatt.engine.computed_tokens", "{token}", "tokens that steps computed for somebody, cumulative";
+    ENGINE_PADDING_TOKENS = "tokenwatt.engine.padding_tokens", "{token}", "tokens that compiled steps computed for nobody, cumulative";
+    ENGINE_LOST_TOKENS = "tokenwatt.engine.lost_tokens", "{token}", "computed tokens that preempted sequences lost, cumulative";
+    ENGINE_HOST_US = "tokenwatt.engine.host_us", "us", "time of the step thread by `tokenwatt.host.part`, cumulative";
+    ENGINE_BLOCKS = "tokenwatt.engine.blocks", "{block}", "KV blocks of the pool";
+    ENGINE_BLOCKS_FREE = "tokenwatt.engine.blocks_free", "{block}", "KV blocks that nobody holds, cached ones included";
+    ENGINE_PREEMPTIONS = "vllm:num_preemptions", "{request}", "sequences whose KV memory was taken away, cumulative";
+    ENGINE_PREFIX_QUERIES = "vllm:prefix_cache_queries", "{token}", "prompt tokens looked up in the prefix cache, cumulative";
+    ENGINE_PREFIX_HITS = "vllm:prefix_cache_hits", "{token}", "prompt tokens found in the prefix cache, cumulative";
 }
 
 names! {
@@ -128,6 +166,7 @@ names! {
     HW_MODEL = "hw.model", "string", "device model";
     ENERGY_METHOD = "tokenwatt.energy_method", "string", "energy_counter, integrated_power, percent_of_max, load_curve or tdp";
     BOUNDARY = "tokenwatt.boundary", "string", "chip, board, node, wall or facility";
+    HOST_PART = "tokenwatt.host.part", "string", "schedule, execute, wait or deliver";
     UTILIZATION_KIND = "tokenwatt.utilization_kind", "string", "allocated, executing, tensor or useful";
     CONFIDENCE = "tokenwatt.confidence", "string", "measured, or assumed";
 }
@@ -137,6 +176,7 @@ names! {
     HEADERS:
     HEADER_TENANT = "x-tokenwatt-tenant", "string", "tenant, believed only with the fleet's secret";
     HEADER_FLEET_SECRET = "x-tokenwatt-fleet-secret", "string", "proves that the caller is a gateway of the fleet";
+    HEADER_TIMEOUT = "x-tokenwatt-timeout-ms", "int", "milliseconds after which the caller has no use for the answer; the call ends then";
     HEADER_LOAD = "x-node-load", "running,waiting,kv,slots", "the node's load when it answered";
 }
 
@@ -146,6 +186,7 @@ pub const SECTIONS: &[(&str, &[Name])] = &[
     ("Spans", SPANS),
     ("Attributes of a request", REQUEST),
     ("Attributes of a token", TOKEN),
+    ("Attributes of a step", STEP),
     ("Device metrics", DEVICE),
     ("Attributes of device metrics", DEVICE_ATTRIBUTES),
     ("Headers between gateway and node", HEADERS),

@@ -119,6 +119,9 @@ pub struct Options {
     /// Penalty on frequent tokens (not served unless 0).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frequency_penalty: Option<f64>,
+    /// Lower is more urgent; an extension of the field's open engines. Below 0 from a caller of the fleet only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
     /// The client's own name for its user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,

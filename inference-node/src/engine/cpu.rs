@@ -37,7 +37,7 @@ use super::{
     ChatMessage, Engine, EngineDescription, EngineError, LEN_MAX, NewToken, SLOTS_MAX, SeqId, SequenceInput,
     StepResult, StepTime, Text, TokenDecoder,
 };
-use crate::schedule::StepPlan;
+use crate::schedule::{Policy, StepPlan};
 
 /// Settings of the `cpu` engine.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
@@ -118,6 +118,9 @@ impl Cpu {
             chips: None,
             slots: config.slots.max(1),
             max_len: config.max_len.clamp(2, trained.max(2)),
+            policy: Policy::TokenBudget,
+            prefix_cache: false,
+            calibration_error: None,
             simulated: None,
         };
         Ok(Self { description, language: Arc::new(language), model, sequences: HashMap::new() })
@@ -201,8 +204,8 @@ impl Engine for Cpu {
 
     fn step(&mut self, plan: &StepPlan) -> Result<StepResult, EngineError> {
         let started = Instant::now();
-        for seq in &plan.preempted {
-            if let Some(sequence) = self.sequences.get_mut(seq) {
+        for preempted in &plan.preempted {
+            if let Some(sequence) = self.sequences.get_mut(&preempted.seq) {
                 sequence.cache.clear();
             }
         }

@@ -1,16 +1,16 @@
-//! A Neuron node without the hardware: published step times, made-up text.
+//! A node without the hardware: published step times, made-up text.
 //!
 //! ```text
-//! plan -> step shape -> telemetry::step (fit of AWS's rows) -> jitter -> device time
+//! plan -> step shape -> telemetry::step (fit of published rows) -> jitter -> device time
 //!      -> text::next_token                                             -> tokens
 //! ```
 //!
 //! Everything is drawn from seeds: the same settings and the same plans give the same tokens and times.
 
-mod hardware;
 mod text;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,26 +18,48 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 use service::config::range::within;
-use telemetry::step::{StepModel, StepParts, StepShape, bucket};
+use telemetry::step::{self, Architecture, Family, StepModel, StepParts, StepShape, Target, bucket};
 
 use super::{
     Devices, Engine, EngineDescription, EngineError, LEN_MAX, NewToken, SLOTS_MAX, SeqId, SequenceInput, StepResult,
     StepTime, Text,
 };
-use crate::schedule::{Phase, StepKind, StepPlan, Work};
+use crate::schedule::{Phase, Policy, StepKind, StepPlan, Work};
+
+/// Where step times come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Times {
+    /// The published rows of this model on this machine.
+    #[default]
+    Table,
+    /// The figures of machine and model, with coefficients of all rows of the family.
+    Roofline,
+    /// Records of real steps.
+    Replay,
+}
 
 /// Settings of the `sim` engine.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Instance type whose published rows give the step times: `inf2.48xlarge` or `trn1.32xlarge`.
+    /// Whose step times: `inf2.48xlarge`, `trn1.32xlarge`, `h100` or `b200`.
     pub like: String,
-    /// Model of the rows, such as `Llama-3-8B` (INT8 weights) or `Llama-3-70B`.
+    /// Model, as the rows name it: `Llama-3-8B` (INT8 weights on Neuron), `Llama-3-70B`,
+    /// `meta-llama/Llama-3.1-8B-Instruct` (GPUs), …
     pub model: String,
+    /// Where step times come from: rows of just this model and machine, the figures of machine and model, or records of
+    /// real steps.
+    pub step_model: Times,
+    /// Records of real steps, a CSV file; `docs/calibration.md` says how to get one. Needed by `replay`.
+    pub step_records: Option<PathBuf>,
+    /// How the weights are stored, `int8` or `bf16`; `None` takes what the rows have.
+    pub weight_type: Option<String>,
     /// Accelerator to report; `None` takes the one of `like`. Set it together with the node's
     /// host type to stand for hardware that nobody has published rows of.
     pub accelerator: Option<String>,
-    /// Chips to report; `None` takes those of `like`.
+    /// Chips of the replica; `None` takes those of the rows. A table has times for these alone, unless `accelerator` says
+    /// that other hardware is meant.
     pub chips: Option<u32>,
     /// Compiled decode slots. More than the rows' largest batch is an extrapolation.
     pub slots: u32,
@@ -56,6 +78,9 @@ impl Default for Config {
         Self {
             like: "inf2.48xlarge".to_owned(),
             model: "Llama-3-8B".to_owned(),
+            step_model: Times::Table,
+            step_records: None,
+            weight_type: None,
             accelerator: None,
             chips: None,
             slots: 8,
@@ -73,6 +98,9 @@ impl Config {
         within("node.engine.sim.prefill_slowdown", self.prefill_slowdown, SLOWDOWN_MIN..=SLOWDOWN_MAX, faults);
         within("node.engine.sim.slots", self.slots, 1..=SLOTS_MAX, faults);
         within("node.engine.sim.max_len", self.max_len, 128..=LEN_MAX, faults);
+        if self.step_model == Times::Replay && self.step_records.is_none() {
+            faults.push("node.engine.sim.step_records must name a file where step_model is replay".to_owned());
+        }
         within("node.engine.sim.output_tokens_median", self.output_tokens_median, 1..=LEN_MAX, faults);
     }
 }
@@ -104,26 +132,28 @@ impl Sim {
     /// Fits the step times.
     ///
     /// # Errors
-    /// [`EngineError::Load`] if no rows are published for this model and instance type.
+    /// [`EngineError::Load`] if no rows are published for this model and machine, or the records cannot be read.
     pub fn load(config: &Config) -> Result<Self, EngineError> {
-        let model = StepModel::calibrated(&config.like, &config.model).ok_or_else(|| EngineError::Load {
-            reason: format!("no published step times of {} on {}", config.model, config.like),
-        })?;
+        let model = times(config)?;
         let calibration = model.calibration();
-        let hardware = hardware::of(&config.like);
+        let machine = step::hardware(&config.like);
         let mut note = calibration.note();
         if config.accelerator.is_some() {
             note.push_str(&format!(", step times of {}", config.like));
         }
+        let compiled = machine.is_none_or(|machine| machine.family == Family::Neuron);
         let description = EngineDescription {
             engine: "sim".to_owned(),
             model: config.model.clone(),
             quantization: Some(calibration.weight_type.clone()),
             tensor_parallel: Some(calibration.tensor_parallel),
-            accelerator: config.accelerator.clone().or(hardware.map(|hardware| hardware.accelerator.to_owned())),
-            chips: config.chips.or(hardware.map(|hardware| hardware.chips)),
+            accelerator: config.accelerator.clone().or(machine.map(|machine| machine.accelerator.to_owned())),
+            chips: config.chips.or(Some(calibration.chips)),
             slots: config.slots.max(1),
             max_len: config.max_len.max(2),
+            policy: if compiled { Policy::NeuronSlots } else { Policy::TokenBudget },
+            prefix_cache: true,
+            calibration_error: Some(calibration.mean_error_percent() / 100.0),
             simulated: Some(note),
         };
         let jitter = StdRng::seed_from_u64(config.seed);
@@ -132,26 +162,33 @@ impl Sim {
 
     /// The chips it stands for.
     pub fn devices(&self) -> Option<Devices> {
-        let known = hardware::of(&self.config.like).filter(|_| self.config.accelerator.is_none());
+        let known = step::hardware(&self.config.like).filter(|_| self.config.accelerator.is_none());
         Some(Devices {
             count: self.description.chips?,
-            vendor: known.map_or("unknown", |hardware| hardware.vendor).to_owned(),
+            vendor: known.map_or("unknown", |machine| machine.vendor).to_owned(),
             model: self.description.accelerator.clone()?,
-            memory_total_bytes: known.map(|hardware| hardware.memory_bytes),
-            memory_used_bytes: known.and_then(|hardware| hardware.used(&self.description)),
+            memory_total_bytes: known.map(|machine| machine.memory_bytes),
+            memory_used_bytes: known.and_then(|_| self.memory_used()),
         })
     }
 
-    /// A prompt alone in its step is padded to its bucket, where there are buckets; in a mixed step
-    /// nothing is padded.
+    /// Memory of one chip that weights and the KV cache of every slot take: fixed, since it is laid out at the start.
+    fn memory_used(&self) -> Option<u64> {
+        let about = &self.description;
+        let model = Architecture::of(&about.model)?;
+        let weights = model.weight_bytes(about.quantization.as_deref().unwrap_or("bf16"));
+        let token = model.token_bytes(about.tensor_parallel.unwrap_or(1));
+        let cache = token * f64::from(about.slots) * f64::from(about.max_len);
+        Some(((weights + cache) / f64::from(about.chips?)) as u64)
+    }
+
+    /// Prompts are padded to their bucket, where there are buckets.
     fn shape(plan: &StepPlan) -> StepShape {
         let prefill: Vec<&Work> = plan.work.iter().filter(|work| work.phase == Phase::Prefill).collect();
         let decoders = u32::try_from(plan.work.len() - prefill.len()).unwrap_or(u32::MAX);
         StepShape {
-            prefill_tokens: match (prefill.as_slice(), decoders) {
-                ([only], 0) => plan.bucket - only.start,
-                (all, _) => all.iter().map(|work| work.tokens).sum(),
-            },
+            prefill_tokens: prefill.iter().map(|work| work.tokens).sum::<u32>()
+                + if decoders == 0 { plan.padding } else { 0 },
             decode_slots: if plan.kind == StepKind::Decode { plan.compiled } else { decoders },
             context: if decoders == 0 { 0 } else { bucket(plan.bucket, u32::MAX) },
         }
@@ -189,6 +226,27 @@ impl Sim {
         let token = if end { text::END } else { sequence.writer.next_token() };
         Ok(NewToken { seq, token, end })
     }
+}
+
+/// The step times that the settings ask for.
+fn times(config: &Config) -> Result<StepModel, EngineError> {
+    let load = |reason: String| EngineError::Load { reason };
+    let target = Target {
+        hardware: &config.like,
+        model: &config.model,
+        chips: config.chips.filter(|_| config.accelerator.is_none()),
+        weight_type: config.weight_type.as_deref(),
+    };
+    let model = match config.step_model {
+        Times::Table => StepModel::table(&target),
+        Times::Roofline => StepModel::roofline(&target),
+        Times::Replay => {
+            let path = config.step_records.clone().unwrap_or_default();
+            let text = std::fs::read_to_string(&path).map_err(|error| load(format!("{}: {error}", path.display())))?;
+            step::timed_steps(&text).and_then(|steps| StepModel::replay(&steps, &config.model))
+        }
+    };
+    model.map_err(|error| load(error.to_string()))
 }
 
 impl Engine for Sim {

@@ -120,7 +120,7 @@ impl Outbox {
 
     fn add(&mut self, record: Record) {
         match record {
-            Record::Step(step) => self.spans.tokens(step, &mut self.batch),
+            Record::Step(step) => self.spans.step(step, &mut self.batch),
             Record::Call(call) => self.batch.push(self.spans.call(&call)),
             Record::Sample(taken) => {
                 // The tokens of a window are on their way before the sample that closes it.

@@ -12,7 +12,7 @@ use telemetry::names;
 
 use super::Origin;
 use crate::engine::Devices;
-use crate::step::Taken;
+use crate::step::{HostTime, KINDS, Taken};
 
 /// Makes metrics of samples.
 pub(super) struct Metrics {
@@ -75,12 +75,40 @@ impl Metrics {
     fn of_engine(&self, taken: &Taken) -> Vec<Metric> {
         let now = &taken.now;
         let point = |value| vec![self.point(taken, &self.engine, value)];
-        vec![
+        let mut metrics = self.of_steps(taken);
+        metrics.extend([
+            counter(names::ENGINE_PREEMPTIONS, "{request}", point(whole(now.totals.scheduler.preemptions))),
+            counter(names::ENGINE_PREFIX_QUERIES, "{token}", point(whole(now.totals.scheduler.prefix_queries))),
+            counter(names::ENGINE_PREFIX_HITS, "{token}", point(whole(now.totals.scheduler.prefix_hits))),
+            counter(names::ENGINE_LOST_TOKENS, "{token}", point(whole(now.totals.scheduler.lost_tokens))),
+            counter(names::ENGINE_COMPUTED_TOKENS, "{token}", point(whole(now.totals.computed_tokens))),
+            counter(names::ENGINE_PADDING_TOKENS, "{token}", point(whole(now.totals.padding_tokens))),
             counter(names::ENGINE_BUSY_US, "us", point(whole(now.busy_us))),
             counter(names::ENGINE_PADDING_US, "us", point(whole(now.padding_us))),
             gauge(names::ENGINE_RUNNING, "{request}", point(whole(now.load.running.into()))),
             gauge(names::ENGINE_WAITING, "{request}", point(whole(now.load.waiting.into()))),
             gauge(names::ENGINE_KV_USAGE, "1", point(real(now.load.kv_usage))),
+        ]);
+        if now.blocks.total > 0 {
+            metrics.push(gauge(names::ENGINE_BLOCKS, "{block}", point(whole(now.blocks.total.into()))));
+            metrics.push(gauge(names::ENGINE_BLOCKS_FREE, "{block}", point(whole(now.blocks.free.into()))));
+        }
+        metrics
+    }
+
+    /// Counts by kind of step and part of the host's time.
+    fn of_steps(&self, taken: &Taken) -> Vec<Metric> {
+        let totals = &taken.now.totals;
+        let labelled = |label: &str, value: &str, count: u64| {
+            let attributes: Vec<_> = self.engine.iter().cloned().chain([text(label, value)]).collect();
+            self.point(taken, &attributes, whole(count))
+        };
+        let kinds = KINDS.iter().zip(totals.steps).map(|(kind, count)| labelled(names::STEP_KIND, kind.name(), count));
+        let parts = HostTime::default().parts().into_iter().zip(totals.host_us);
+        let parts = parts.map(|((part, _), us)| labelled(names::HOST_PART, part, us));
+        vec![
+            counter(names::ENGINE_STEPS, "{step}", kinds.collect()),
+            counter(names::ENGINE_HOST_US, "us", parts.collect()),
         ]
     }
 

@@ -4,21 +4,24 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
+use opentelemetry::trace::{Link, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{Array, InstrumentationScope, KeyValue, StringValue, Value};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use telemetry::names;
 
-use super::{CallRecord, Origin, Outcome, StepRecord, TokenMark};
+use super::{CallRecord, Origin, Outcome, StepDetail, StepRecord, TokenMark};
 use crate::queue::Call;
+use crate::schedule::{Phase, StepKind};
 
 /// Makes spans. Each call of a method makes new span ids for tokens.
 pub(super) struct Spans {
     scope: InstrumentationScope,
     /// Attributes that all calls of a node share.
     fixed: Vec<KeyValue>,
+    /// Whether cached prompt tokens are known.
+    prefix_cache: bool,
     ids: StdRng,
 }
 
@@ -34,7 +37,7 @@ impl Spans {
         fixed.extend(texts.into_iter().filter_map(|(name, value)| Some(KeyValue::new(name, value.clone()?))));
         fixed.extend(engine.tensor_parallel.map(|degree| KeyValue::new(names::TENSOR_PARALLEL, i64::from(degree))));
         let scope = InstrumentationScope::builder("tokenwatt.node").with_version(env!("CARGO_PKG_VERSION")).build();
-        Self { scope, fixed, ids: StdRng::from_os_rng() }
+        Self { scope, fixed, prefix_cache: engine.prefix_cache, ids: StdRng::from_os_rng() }
     }
 
     /// The span of a call.
@@ -43,6 +46,9 @@ impl Spans {
         let mut attributes = self.fixed.clone();
         asked(call, &mut attributes);
         used(record, &mut attributes);
+        if self.prefix_cache {
+            attributes.push(KeyValue::new(names::CACHED_INPUT_TOKENS, integer(record.cached_tokens)));
+        }
         latencies(record, &mut attributes);
         let status = match &record.outcome {
             Outcome::Complete => Status::Unset,
@@ -53,6 +59,10 @@ impl Spans {
             Outcome::Failed(message) => {
                 attributes.push(KeyValue::new(names::ERROR_TYPE, "engine_error"));
                 Status::error(message.clone())
+            }
+            Outcome::Expired => {
+                attributes.push(KeyValue::new(names::ERROR_TYPE, "deadline_exceeded"));
+                Status::error("the call's deadline passed")
             }
         };
         SpanData {
@@ -69,8 +79,28 @@ impl Spans {
         }
     }
 
-    /// The spans of a step's tokens.
-    pub(super) fn tokens(&mut self, step: StepRecord, spans: &mut Vec<SpanData>) {
+    /// The spans of a step's tokens, and of the step itself.
+    pub(super) fn step(&mut self, step: StepRecord, spans: &mut Vec<SpanData>) {
+        if let Some(detail) = &step.detail {
+            // Ids of 0 would be none.
+            let trace_id = self.ids.random_range(1..=u128::MAX);
+            let id = SpanId::from(self.ids.random_range(1..=u64::MAX));
+            let mut links = SpanLinks::default();
+            links.links = detail
+                .calls
+                .iter()
+                .map(|(trace, span)| Link::with_context(context(*trace, SpanId::from(*span))))
+                .collect();
+            spans.push(SpanData {
+                span_context: context(trace_id, id),
+                name: Cow::Borrowed(names::SPAN_STEP),
+                start_time: time(detail.start_ns.min(step.end_ns)),
+                end_time: time(step.end_ns),
+                attributes: detailed(detail),
+                links,
+                ..self.empty()
+            });
+        }
         for mark in step.tokens {
             // A span id of 0 would be no id.
             let id = SpanId::from(self.ids.random_range(1..=u64::MAX));
@@ -168,6 +198,43 @@ fn token(mark: &TokenMark, batch: u32) -> Vec<KeyValue> {
     ]);
     if let Some(tenant) = &mark.call.tenant {
         attributes.push(KeyValue::new(names::TENANT, Arc::clone(tenant)));
+    }
+    attributes
+}
+
+fn detailed(detail: &StepDetail) -> Vec<KeyValue> {
+    let plan = &detail.plan;
+    let prompts = plan.work.iter().filter(|work| work.phase == Phase::Prefill);
+    let (prompts, prompt_tokens) = prompts.fold((0, 0), |(count, sum), work| (count + 1, sum + work.tokens));
+    let decoders = u32::try_from(plan.work.len()).unwrap_or(u32::MAX).saturating_sub(prompts);
+    let whole = plan.kind == StepKind::Prefill;
+    let mut attributes = vec![KeyValue::new(names::STEP_KIND, plan.kind.name())];
+    let numbers: [(&'static str, u64); 14] = [
+        (names::STEP_NUMBER, detail.number),
+        (names::STEP_ACTIVE, plan.work.len() as u64),
+        (names::STEP_COMPILED, plan.compiled.into()),
+        (names::STEP_BUCKET, plan.bucket.into()),
+        (names::STEP_PADDING_TOKENS, plan.padding.into()),
+        (names::STEP_TOKENS, plan.tokens().into()),
+        // As the step's time depends on them: padding included.
+        (names::STEP_PREFILL_TOKENS, (prompt_tokens + if whole { plan.padding } else { 0 }).into()),
+        (names::STEP_DECODE_SLOTS, if plan.kind == StepKind::Decode { plan.compiled } else { decoders }.into()),
+        (names::STEP_CONTEXT, if decoders == 0 { 0 } else { plan.bucket }.into()),
+        (names::STEP_DEVICE_US, detail.device_us),
+        (names::STEP_PADDING_US, detail.padding_us),
+        (names::STEP_BLOCKS, detail.blocks.total.into()),
+        (names::STEP_BLOCKS_FREE, detail.blocks.free.into()),
+        (names::STEP_WAITING, detail.load.waiting.into()),
+    ];
+    attributes.extend(numbers.map(|(name, value)| KeyValue::new(name, integer(value))));
+    attributes.extend(detail.budget.map(|tokens| KeyValue::new(names::STEP_BUDGET, i64::from(tokens))));
+    let hosts = [names::STEP_SCHEDULE_NS, names::STEP_EXECUTE_NS, names::STEP_WAIT_NS, names::STEP_DELIVER_NS];
+    let parts = hosts.into_iter().zip(detail.host.parts());
+    attributes.extend(parts.map(|(name, (_, ns))| KeyValue::new(name, integer(ns))));
+    if !plan.preempted.is_empty() {
+        let lost: u64 = plan.preempted.iter().map(|preempted| u64::from(preempted.lost)).sum();
+        attributes.push(KeyValue::new(names::STEP_PREEMPTED, integer(plan.preempted.len() as u64)));
+        attributes.push(KeyValue::new(names::STEP_LOST_TOKENS, integer(lost)));
     }
     attributes
 }

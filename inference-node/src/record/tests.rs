@@ -5,7 +5,6 @@ use super::*;
 use crate::config::{Identity, RecordConfig};
 use crate::engine::{EngineDescription, Sampling};
 use crate::queue::Asked;
-use crate::schedule::Load;
 use crate::step::Sample;
 
 fn call() -> Arc<Call> {
@@ -19,6 +18,8 @@ fn call() -> Arc<Call> {
         stream: true,
         model: "m".into(),
         tenant: None,
+        priority: 0,
+        deadline_ns: None,
         input_tokens: 3,
         output_max: 10,
         asked: Asked::default(),
@@ -30,11 +31,11 @@ fn call() -> Arc<Call> {
 
 fn step(tokens: usize) -> StepRecord {
     let mark = TokenMark { call: call(), choice: 0, index: 0, start_ns: 1_000, device_us: 1, stall: Stall::Decode };
-    StepRecord { end_ns: 2_000, batch: 1, tokens: vec![mark; tokens] }
+    StepRecord { end_ns: 2_000, batch: 1, tokens: vec![mark; tokens], detail: None }
 }
 
 fn taken() -> Taken {
-    let now = Sample { time_ns: 5, busy_us: 0, padding_us: 0, load: Load::default(), energy_j: None };
+    let now = Sample { time_ns: 5, ..Sample::default() };
     Taken { now, executing: None, power_w: None }
 }
 
@@ -64,6 +65,9 @@ fn engine() -> EngineDescription {
         chips: None,
         slots: 1,
         max_len: 128,
+        policy: crate::schedule::Policy::NeuronSlots,
+        prefix_cache: false,
+        calibration_error: None,
         simulated: None,
     }
 }

@@ -5,10 +5,26 @@ use rand::{Rng, SeedableRng};
 
 use super::*;
 
+mod rules;
+
 fn scheduler(policy: Policy, slots: u32, longest: u32, change: impl FnOnce(&mut Config)) -> Scheduler {
-    let mut config = Config { policy, ..Config::default() };
+    let mut config = Config { policy: Some(policy), ..Config::default() };
     change(&mut config);
     Scheduler::new(config, slots, longest)
+}
+
+/// An offer whose prompt nobody else has.
+fn offer(id: u64, prompt: u32, output_max: u32) -> Offer {
+    let tokens = (0..prompt).map(|at| (id as u32).wrapping_mul(100_003).wrapping_add(at));
+    Offer { id: SeqId(id), prompt: tokens.collect(), output_max, tenant: None, priority: 0, deadline_ns: None }
+}
+
+/// How a sequence ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Complete,
+    Aborted,
+    Expired,
 }
 
 /// A random life of a scheduler with all invariants checked after every call.
@@ -17,28 +33,46 @@ struct World {
     rng: StdRng,
     /// Output tokens that each open sequence still wants.
     wanted: BTreeMap<SeqId, u32>,
+    ended: BTreeMap<SeqId, End>,
     next: u64,
-    offered: u64,
-    finished: u64,
+    clock_ns: i64,
     trace: Vec<StepPlan>,
 }
 
 impl World {
     fn new(scheduler: Scheduler, seed: u64) -> Self {
         let rng = StdRng::seed_from_u64(seed);
-        Self { scheduler, rng, wanted: BTreeMap::new(), next: 0, offered: 0, finished: 0, trace: Vec::new() }
+        let (wanted, ended) = (BTreeMap::new(), BTreeMap::new());
+        Self { scheduler, rng, wanted, ended, next: 0, clock_ns: 0, trace: Vec::new() }
     }
 
     fn offer(&mut self) {
         let longest = self.scheduler.longest;
         let prompt = self.rng.random_range(1..=longest * 3 / 4);
-        let output = self.rng.random_range(1..=longest - prompt);
-        let id = SeqId(self.next);
+        let output_max = self.rng.random_range(1..=longest - prompt);
+        // One of three beginnings, which the prefix cache finds again.
+        let (id, beginning) = (SeqId(self.next), self.rng.random_range(0..3u32));
+        let tokens = (0..prompt).map(|at| if at < longest / 4 { beginning } else { self.next as u32 * 1_000 + at });
+        let deadline_ns = self.rng.random_bool(0.2).then(|| self.clock_ns + self.rng.random_range(1..200));
+        let offer = Offer {
+            id,
+            prompt: tokens.collect(),
+            output_max,
+            tenant: [None, Some("a".into()), Some("b".into())][self.rng.random_range(0..3)].clone(),
+            priority: self.rng.random_range(-1..=1),
+            deadline_ns,
+        };
         self.next += 1;
-        if self.scheduler.offer(id, prompt, output).is_ok() {
-            self.wanted.insert(id, output);
-            self.offered += 1;
+        if self.scheduler.offer(offer).is_ok() {
+            // Some end before their limit, as with a stop text.
+            self.wanted.insert(id, self.rng.random_range(1..=output_max));
         }
+    }
+
+    fn end(&mut self, id: SeqId, end: End) {
+        assert!(self.wanted.remove(&id).is_some());
+        assert_eq!(self.ended.insert(id, end), None, "{id:?} ended twice");
+        assert!(!self.scheduler.remove(id) || end != End::Expired, "an expired sequence is still there");
     }
 
     fn abort(&mut self) {
@@ -47,13 +81,15 @@ impl World {
         }
         let at = self.rng.random_range(0..self.wanted.len());
         let id = *self.wanted.keys().nth(at).unwrap();
-        self.wanted.remove(&id);
-        assert!(self.scheduler.remove(id));
-        self.finished += 1;
+        self.end(id, End::Aborted);
         self.check();
     }
 
     fn step(&mut self) {
+        self.clock_ns += 1;
+        for id in self.scheduler.expire(self.clock_ns) {
+            self.end(id, End::Expired);
+        }
         let Some(plan) = self.scheduler.plan() else {
             assert!(self.scheduler.is_idle(), "there is work and no plan");
             return;
@@ -62,16 +98,14 @@ impl World {
         assert!(!plan.work.is_empty());
         let seqs: BTreeSet<_> = plan.work.iter().map(|work| work.seq).collect();
         assert_eq!(seqs.len(), plan.work.len(), "a sequence has two works in one step");
-        assert!(plan.preempted.iter().all(|id| !seqs.contains(id)));
+        assert!(plan.preempted.iter().all(|preempted| !seqs.contains(&preempted.seq)));
         self.check_shape(&plan);
         self.scheduler.complete(&plan);
         for work in plan.work.iter().filter(|work| work.yields) {
             let left = self.wanted.get_mut(&work.seq).unwrap();
             *left -= 1;
             if *left == 0 {
-                self.wanted.remove(&work.seq);
-                assert!(self.scheduler.remove(work.seq));
-                self.finished += 1;
+                self.end(work.seq, End::Complete);
             }
         }
         self.check();
@@ -79,39 +113,62 @@ impl World {
     }
 
     fn check_shape(&self, plan: &StepPlan) {
-        let tokens: u32 = plan.work.iter().map(|work| work.tokens).sum();
-        match self.scheduler.config.policy {
-            Policy::TokenBudget => {
-                assert!(tokens <= self.scheduler.config.step_tokens_max, "{tokens} tokens in a step");
+        let scheduler = &self.scheduler;
+        let longest = plan.work.iter().map(|work| work.start + work.tokens).max().unwrap();
+        assert!(plan.bucket >= longest && plan.bucket <= scheduler.longest.max(longest));
+        if scheduler.policy.has_blocks() {
+            assert!(plan.tokens() <= scheduler.config.step_tokens_max, "{} tokens in a step", plan.tokens());
+            assert_eq!((plan.padding, plan.compiled as usize), (0, plan.work.len()));
+            for work in &plan.work {
+                let held = work.blocks.len() as u32 * scheduler.config.block_tokens;
+                assert!(held >= work.start + work.tokens, "work without memory");
             }
-            Policy::NeuronSlots => {
-                assert!(plan.preempted.is_empty());
-                match plan.kind {
-                    StepKind::Prefill => assert_eq!((plan.work.len(), plan.compiled), (1, 1)),
-                    StepKind::Decode => assert_eq!(plan.compiled, self.scheduler.slots),
-                    StepKind::Mixed => panic!("a compiled graph has one phase"),
-                }
-                let longest = plan.work.iter().map(|work| work.start + work.tokens).max().unwrap();
-                assert!(plan.bucket >= longest && plan.bucket <= self.scheduler.longest.max(longest));
+            self.check_writers(plan);
+        }
+        assert!(plan.preempted.is_empty() || scheduler.policy == Policy::TokenBudget);
+        let compiled = match (scheduler.policy, plan.kind) {
+            (Policy::NeuronSlots, StepKind::Prefill) => 1,
+            (Policy::NeuronSlots, StepKind::Decode) => scheduler.slots,
+            (Policy::NeuronSlots | Policy::StaticBatch, StepKind::Mixed) => panic!("a compiled graph has one phase"),
+            (Policy::StaticBatch, _) => scheduler.batch,
+            _ => return,
+        };
+        assert_eq!(plan.compiled, compiled);
+        let computed = if plan.kind == StepKind::Prefill { compiled * plan.bucket } else { compiled };
+        assert_eq!(plan.tokens() + plan.padding, computed);
+    }
+
+    /// Nobody writes into a block that another sequence reads: only full blocks before `start` are shared.
+    fn check_writers(&self, plan: &StepPlan) {
+        let size = self.scheduler.config.block_tokens;
+        for work in &plan.work {
+            let own = &work.blocks[(work.start / size) as usize..];
+            let others = self.scheduler.running.iter().filter(|other| other.id != work.seq);
+            for other in others {
+                assert!(
+                    own.iter().all(|block| !other.blocks.contains(block)),
+                    "{:?} writes for {:?}",
+                    work.seq,
+                    other.id
+                );
             }
         }
     }
 
-    /// Slots and blocks are held once or free, and all are there.
+    /// Slots and blocks are held as the books say, and all are there.
     fn check(&self) {
         let scheduler = &self.scheduler;
         let mut slots: Vec<u32> = scheduler.running.iter().map(|sequence| sequence.slot).collect();
         slots.extend(&scheduler.slots_free);
         slots.sort_unstable();
         assert_eq!(slots, (0..scheduler.slots).collect::<Vec<_>>());
-        let mut blocks: Vec<u32> =
-            scheduler.running.iter().flat_map(|sequence| sequence.blocks.iter().copied()).collect();
-        blocks.extend(scheduler.pool.free_blocks());
-        blocks.sort_unstable();
-        assert_eq!(blocks, (0..scheduler.pool.size()).collect::<Vec<_>>());
+        let held: Vec<u32> = scheduler.running.iter().flat_map(|sequence| sequence.blocks.iter().copied()).collect();
+        scheduler.pool.check(&held);
         assert!(scheduler.waiting.iter().all(|sequence| sequence.blocks.is_empty()));
-        let load = scheduler.load();
-        assert!((0.0..=1.0).contains(&load.kv_usage));
+        assert!(scheduler.running.is_sorted_by_key(Sequence::rank));
+        let open = scheduler.running.len() + scheduler.waiting.len();
+        assert_eq!(open, self.wanted.len());
+        assert!((0.0..=1.0).contains(&scheduler.load().kv_usage));
     }
 
     fn drain(&mut self) {
@@ -121,11 +178,13 @@ impl World {
             steps += 1;
             assert!(steps < 1_000_000, "work never ends");
         }
-        assert_eq!(self.offered, self.finished);
+        assert!(self.wanted.is_empty());
+        let blocks = self.scheduler.blocks();
+        assert_eq!(blocks.free, blocks.total, "blocks leaked");
     }
 }
 
-fn live(scheduler: Scheduler, seed: u64) -> Vec<StepPlan> {
+fn live(scheduler: Scheduler, seed: u64) -> World {
     let mut world = World::new(scheduler, seed);
     for _ in 0..400 {
         match world.rng.random_range(0..10) {
@@ -135,16 +194,20 @@ fn live(scheduler: Scheduler, seed: u64) -> Vec<StepPlan> {
         }
     }
     world.drain();
-    world.trace
+    world
 }
 
 fn worlds(seed: u64) -> Vec<Scheduler> {
+    let some = (seed % 100) as u32;
     vec![
-        scheduler(Policy::NeuronSlots, 1 + (seed % 7) as u32, 512, |_| {}),
+        scheduler(Policy::NeuronSlots, 1 + some % 7, 512, |_| {}),
+        scheduler(Policy::NeuronSlots, 4, 512, |config| config.prompt_bucket_min = 512),
+        scheduler(Policy::StaticBatch, 1 + some % 7, 512, |_| {}),
         // Half the blocks that all slots could want, so that preemption happens.
         scheduler(Policy::TokenBudget, 6, 256, |config| {
             config.blocks = 48;
-            config.step_tokens_max = 64 + (seed % 100) as u32;
+            config.step_tokens_max = 64 + some;
+            config.patience = some;
         }),
         scheduler(Policy::TokenBudget, 4, 128, |config| {
             config.blocks = 20;
@@ -152,127 +215,75 @@ fn worlds(seed: u64) -> Vec<Scheduler> {
             config.chunked_prefill = false;
             config.step_tokens_max = 128;
         }),
+        scheduler(Policy::TokenBudget, 6, 256, |config| {
+            config.blocks = 40;
+            config.prefix_cache = false;
+        }),
+        scheduler(Policy::Reserve, 6, 256, |config| {
+            config.blocks = 48;
+            config.step_tokens_max = 64 + some;
+        }),
+        scheduler(Policy::Reserve, 6, 256, |config| {
+            config.blocks = 48;
+            config.step_tokens_max = 256;
+            config.chunked_prefill = false;
+        }),
     ]
 }
 
-/// In any order of offers, steps and aborts all invariants hold, and everyone who was offered ends.
+/// In any order of offers, steps, aborts and deadlines all invariants hold, and everyone who was offered ends once.
 #[test]
 fn invariants_hold_in_random_lives() {
-    let mut preemptions = 0;
+    let mut seen = Counters::default();
+    let mut ends = BTreeSet::new();
     for seed in 0..60 {
         for scheduler in worlds(seed) {
-            preemptions += live(scheduler, seed).iter().map(|plan| plan.preempted.len()).sum::<usize>();
+            let world = live(scheduler, seed);
+            let counters = world.scheduler.counters();
+            let preempted = world.trace.iter().flat_map(|plan| &plan.preempted);
+            assert_eq!(preempted.map(|preempted| u64::from(preempted.lost)).sum::<u64>(), counters.lost_tokens);
+            assert_eq!(world.ended.values().filter(|end| **end == End::Expired).count() as u64, counters.expired);
+            seen.preemptions += counters.preemptions;
+            seen.prefix_hits += counters.prefix_hits;
+            seen.expired += counters.expired;
+            ends.extend(world.ended.values().map(|end| format!("{end:?}")));
         }
     }
-    assert!(preemptions > 0, "no life met a preemption");
+    assert!(seen.preemptions > 0 && seen.prefix_hits > 0 && seen.expired > 0, "lives without events: {seen:?}");
+    assert_eq!(ends.len(), 3);
 }
 
-/// The same inputs give the same plans.
+/// The same inputs give the same plans, to the byte.
 #[test]
 fn plans_are_deterministic() {
     for seed in 0..5 {
         for (first, second) in worlds(seed).into_iter().zip(worlds(seed)) {
-            assert_eq!(live(first, seed), live(second, seed));
+            let (first, second) = (live(first, seed), live(second, seed));
+            assert_eq!(format!("{:?}", first.trace), format!("{:?}", second.trace));
         }
     }
 }
 
-fn run(scheduler: &mut Scheduler) -> StepPlan {
-    let plan = scheduler.plan().unwrap();
-    scheduler.complete(&plan);
-    plan
-}
-
-/// A new prompt goes before running decoders, alone; then all decode in the compiled graph.
+/// Whatever arrives and however urgent, a sequence that nobody hurries for ends: under every policy, with more work
+/// coming than can be done.
 #[test]
-fn neuron_prefill_stalls_decoders() {
-    let mut scheduler = scheduler(Policy::NeuronSlots, 4, 4096, |_| {});
-    scheduler.offer(SeqId(1), 100, 10).unwrap();
-    assert_eq!(run(&mut scheduler).kind, StepKind::Prefill);
-    let decode = run(&mut scheduler);
-    assert_eq!((decode.kind, decode.work.len(), decode.compiled, decode.bucket), (StepKind::Decode, 1, 4, 128));
-    scheduler.offer(SeqId(2), 300, 10).unwrap();
-    scheduler.offer(SeqId(3), 5, 10).unwrap();
-    let first = run(&mut scheduler);
-    assert_eq!((first.kind, first.work[0].seq, first.bucket), (StepKind::Prefill, SeqId(2), 512));
-    assert_eq!(run(&mut scheduler).work[0].seq, SeqId(3));
-    let all = run(&mut scheduler);
-    assert_eq!((all.work.len(), all.bucket), (3, 512));
-}
-
-/// One-token requests that arrive for ever cannot hold a decoder off for ever.
-#[test]
-fn neuron_decoders_are_not_starved() {
-    let mut scheduler = scheduler(Policy::NeuronSlots, 2, 4096, |_| {});
-    scheduler.offer(SeqId(0), 10, 100).unwrap();
-    run(&mut scheduler);
-    let mut decoded = 0;
-    for id in 1..100 {
-        scheduler.offer(SeqId(id), 10, 1).unwrap();
-        let plan = run(&mut scheduler);
-        decoded += plan.work.iter().filter(|work| work.seq == SeqId(0)).count();
-        for work in plan.work.iter().filter(|work| work.seq != SeqId(0)) {
-            scheduler.remove(work.seq);
+fn nobody_starves_under_a_flood() {
+    for (at, scheduler) in worlds(3).into_iter().enumerate() {
+        let (mut world, mut next) = (World::new(scheduler, 0), 1_000);
+        let patient = Offer { priority: 5, tenant: Some("quiet".into()), ..offer(0, 40, 30) };
+        world.scheduler.offer(patient).unwrap();
+        world.wanted.insert(SeqId(0), 30);
+        let mut steps = 0;
+        while world.wanted.contains_key(&SeqId(0)) {
+            while world.scheduler.load().waiting < 3 {
+                let urgent = Offer { priority: -5, tenant: Some("loud".into()), ..offer(next, 60, 40) };
+                world.scheduler.offer(urgent).unwrap();
+                world.wanted.insert(SeqId(next), 40);
+                next += 1;
+            }
+            world.step();
+            steps += 1;
+            assert!(steps < 100_000, "world {at} starves");
         }
     }
-    assert!(decoded >= 30, "{decoded}");
-}
-
-/// A long prompt is cut to the budget that decoders leave, and yields its token with the last piece.
-#[test]
-fn budget_chunks_prompts() {
-    let mut scheduler = scheduler(Policy::TokenBudget, 4, 1024, |config| config.step_tokens_max = 100);
-    scheduler.offer(SeqId(1), 10, 50).unwrap();
-    run(&mut scheduler);
-    scheduler.offer(SeqId(2), 250, 50).unwrap();
-    let shares: Vec<_> = (0..3).map(|_| run(&mut scheduler)).collect();
-    let chunk = |plan: &StepPlan| plan.work.iter().find(|work| work.seq == SeqId(2)).copied().unwrap();
-    assert_eq!(shares.iter().map(|plan| chunk(plan).tokens).collect::<Vec<_>>(), [99, 99, 52]);
-    assert_eq!(shares.iter().map(|plan| chunk(plan).yields).collect::<Vec<_>>(), [false, false, true]);
-    assert!(shares.iter().all(|plan| plan.kind == StepKind::Mixed && plan.work[0].phase == Phase::Decode));
-    assert_eq!(run(&mut scheduler).kind, StepKind::Decode);
-}
-
-/// Without room the youngest gives way, waits at the head, and is computed again from its start.
-#[test]
-fn budget_preempts_the_youngest() {
-    let mut scheduler = scheduler(Policy::TokenBudget, 4, 64, |config| {
-        config.blocks = 4;
-        config.step_tokens_max = 64;
-    });
-    for id in 1..=2 {
-        scheduler.offer(SeqId(id), 31, 33).unwrap();
-    }
-    run(&mut scheduler);
-    scheduler.offer(SeqId(3), 5, 5).unwrap();
-    let mut plan = run(&mut scheduler);
-    while plan.preempted.is_empty() {
-        plan = run(&mut scheduler);
-    }
-    assert_eq!(plan.preempted, [SeqId(2)]);
-    assert_eq!(scheduler.load().waiting, 2);
-    scheduler.remove(SeqId(1));
-    let again = run(&mut scheduler);
-    assert_eq!((again.work[0].seq, again.work[0].start, again.work[0].phase), (SeqId(2), 0, Phase::Prefill));
-    assert!(again.work[0].tokens > 31, "output so far is computed again too");
-}
-
-/// What can never run is refused at once, with the reason.
-#[test]
-fn impossible_sequences_are_refused() {
-    let mut neuron = scheduler(Policy::NeuronSlots, 2, 128, |_| {});
-    assert_eq!(neuron.offer(SeqId(1), 128, 1), Err(Refusal::TooLong { tokens: 129, longest: 128 }));
-    let mut budget = scheduler(Policy::TokenBudget, 2, 128, |config| config.blocks = 2);
-    assert_eq!(budget.offer(SeqId(1), 30, 90), Err(Refusal::TooBig { needed: 8, pool: 2 }));
-    assert!(budget.offer(SeqId(1), 30, 2).is_ok());
-}
-
-/// A sequence that waits can be taken back, one that is unknown cannot.
-#[test]
-fn removal() {
-    let mut scheduler = scheduler(Policy::NeuronSlots, 1, 128, |_| {});
-    scheduler.offer(SeqId(1), 5, 5).unwrap();
-    assert!(scheduler.remove(SeqId(1)));
-    assert!(!scheduler.remove(SeqId(1)));
-    assert!(scheduler.plan().is_none() && scheduler.is_idle());
 }

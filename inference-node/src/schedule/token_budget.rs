@@ -1,12 +1,13 @@
 //! One token budget a step: the rules of vLLM V1.
 //!
 //! There is no prefill phase: every sequence has computed tokens that chase its known tokens.
-//! Running sequences come first, in order of admission. Who finds no KV block takes those of the
-//! youngest running sequence, which starts over from the head of the queue. Waiting sequences are
+//! Running sequences come first, in order of rank. Who finds no KV block takes those of the
+//! running sequence of the lowest rank, which starts over. Waiting sequences are
 //! admitted only in a step without preemption, and the first that does not fit stops the rest.
 
-use super::{Scheduler, StepPlan, Work, kind};
-use crate::engine::SeqId;
+use std::sync::Arc;
+
+use super::{Preempted, Scheduler, StepPlan, Work};
 
 impl Scheduler {
     pub(super) fn plan_token_budget(&mut self) -> Option<StepPlan> {
@@ -15,27 +16,23 @@ impl Scheduler {
         let mut preempted = Vec::new();
         self.continue_running(&mut budget, &mut work, &mut preempted);
         if preempted.is_empty() {
-            self.admit_waiting(&mut budget, &mut work);
+            self.admit_waiting(&mut budget, &mut work, Room::Known);
         }
-        if work.is_empty() {
-            return None;
-        }
-        let compiled = u32::try_from(work.len()).unwrap_or(u32::MAX);
-        let bucket = work.iter().map(|work: &Work| work.start + work.tokens).max().unwrap_or(0);
-        Some(StepPlan { kind: kind(&work), work, preempted, compiled, bucket })
+        (!work.is_empty()).then(|| StepPlan::exact(work, preempted))
     }
 
-    fn continue_running(&mut self, budget: &mut u32, work: &mut Vec<Work>, preempted: &mut Vec<SeqId>) {
+    /// Work of the running sequences, as far as the budget goes.
+    pub(super) fn continue_running(&mut self, budget: &mut u32, work: &mut Vec<Work>, preempted: &mut Vec<Preempted>) {
         let mut at = 0;
         while at < self.running.len() && *budget > 0 {
             let sequence = &self.running[at];
             let tokens = (sequence.known() - sequence.computed).min(*budget);
             let needed = sequence.computed + tokens;
-            while at < self.running.len() && !self.pool.grow(&mut self.running[at].blocks, needed) {
-                preempted.extend(self.preempt_youngest());
+            while at < self.running.len() && !self.pool.grow(Arc::make_mut(&mut self.running[at].blocks), needed) {
+                preempted.extend(self.preempt_last());
             }
-            // The sequence may have been the youngest itself; then it waits like the others.
-            let Some(sequence) = self.running.get(at) else { return };
+            // The sequence may have been the last itself; then it waits like the others.
+            let Some(sequence) = self.running.get_mut(at) else { return };
             work.push(sequence.work(tokens));
             *budget -= tokens;
             at += 1;
@@ -43,32 +40,69 @@ impl Scheduler {
     }
 
     /// Those after the current sequence have no work in this step yet, so none is undone.
-    fn preempt_youngest(&mut self) -> Option<SeqId> {
+    fn preempt_last(&mut self) -> Option<Preempted> {
         let mut victim = self.running.pop()?;
         self.release(&victim);
-        victim.blocks.clear();
-        victim.computed = 0;
-        let id = victim.id;
-        self.waiting.push_front(victim);
-        Some(id)
+        victim.blocks = Arc::default();
+        victim.preemptions += 1;
+        victim.overdue |= victim.preemptions >= PREEMPTIONS_MAX;
+        let lost = std::mem::take(&mut victim.computed);
+        let preempted = Preempted { seq: victim.id, lost };
+        self.counters.preemptions += 1;
+        self.counters.lost_tokens += u64::from(lost);
+        self.waiting.give_back(victim);
+        Some(preempted)
     }
 
-    fn admit_waiting(&mut self, budget: &mut u32, work: &mut Vec<Work>) {
+    /// Admits who waits, as far as budget, slots and blocks go.
+    pub(super) fn admit_waiting(&mut self, budget: &mut u32, work: &mut Vec<Work>, room: Room) {
         while *budget > 0 && !self.slots_free.is_empty() {
-            let Some(sequence) = self.waiting.front_mut() else { return };
-            let missing = sequence.known() - sequence.computed;
-            if missing > *budget && !self.config.chunked_prefill {
-                return;
-            }
-            let tokens = missing.min(*budget);
-            if !self.pool.grow(&mut sequence.blocks, tokens) {
-                return;
-            }
-            let (Some(mut sequence), Some(slot)) = (self.waiting.pop_front(), self.slots_free.pop()) else { return };
+            let Some(tokens) = self.make_room(*budget, room) else { return };
+            let (Some(mut sequence), Some(slot)) = (self.waiting.admit(), self.slots_free.pop()) else { return };
             sequence.slot = slot;
+            sequence.fresh = true;
+            if sequence.preemptions == 0 {
+                self.counters.prefix_queries += u64::from(sequence.prompt);
+                self.counters.prefix_hits += u64::from(sequence.computed);
+            }
             work.push(sequence.work(tokens));
             *budget -= tokens;
-            self.running.push(sequence);
+            self.run(sequence);
         }
     }
+
+    /// Gives whoever is next its blocks, cached ones first. Returns how many tokens it computes in this step; `None`,
+    /// and nothing taken, if it does not fit.
+    fn make_room(&mut self, budget: u32, room: Room) -> Option<u32> {
+        let cached = self.config.prefix_cache;
+        let sequence = self.waiting.next()?;
+        let mut blocks = if cached { self.pool.find(&sequence.tokens) } else { Vec::new() };
+        let found = u32::try_from(blocks.len()).unwrap_or(u32::MAX) * self.config.block_tokens.max(1);
+        let missing = sequence.known() - found;
+        let tokens = missing.min(budget);
+        let wanted = match room {
+            Room::Known => found + tokens,
+            Room::Whole => sequence.longest,
+        };
+        let fits = missing <= budget || self.config.chunked_prefill;
+        if !fits || !self.pool.grow(&mut blocks, wanted) {
+            self.pool.free(&blocks);
+            return None;
+        }
+        sequence.computed = found;
+        sequence.blocks = Arc::new(blocks);
+        Some(tokens)
+    }
+}
+
+/// Who was preempted this often is not preempted for anybody who came later.
+const PREEMPTIONS_MAX: u32 = 3;
+
+/// Which memory a sequence must find to be admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// That of the tokens it computes in its first step.
+    Known,
+    /// That of its longest possible output.
+    Whole,
 }

@@ -6,6 +6,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use telemetry::openai::{ApiFault, ErrorBody};
 
+use crate::queue::Event;
+
 /// A refused or failed call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
@@ -96,6 +98,21 @@ impl Fault {
         let message = "the node takes no more calls";
         let fault = Self::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", message);
         Self { again: true, ..fault.with_code("shutting_down") }
+    }
+
+    /// The call's deadline passed before it was complete.
+    pub(crate) fn expired() -> Self {
+        let message = "the call's deadline passed";
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "server_error", message).with_code("deadline_exceeded")
+    }
+
+    /// What ended a call before it was complete.
+    pub(crate) fn ended(event: Event) -> Self {
+        match event {
+            Event::Expired => Self::expired(),
+            Event::Failed(message) => Self::internal(message),
+            Event::Text { .. } | Event::End { .. } => Self::internal("the call ended"),
+        }
     }
 
     /// A fault of ours.

@@ -69,8 +69,8 @@ impl Frames {
                 self.open = self.open.saturating_sub(1);
                 self.open == 0
             }
-            Some(Event::Failed(message)) => {
-                frame(&Fault::internal(message).into_body(), &mut out);
+            Some(event @ (Event::Failed(_) | Event::Expired)) => {
+                frame(&Fault::ended(event).into_body(), &mut out);
                 out.extend_from_slice(format!("data: {DONE}\n\n").as_bytes());
                 return (out.into(), true);
             }

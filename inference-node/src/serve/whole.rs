@@ -32,7 +32,7 @@ pub(super) async fn collect(mut admitted: Admitted) -> Result<Answer, Fault> {
                     ..Choice::default()
                 });
             }
-            Some(Event::Failed(message)) => return Err(Fault::internal(message)),
+            Some(event @ (Event::Failed(_) | Event::Expired)) => return Err(Fault::ended(event)),
             None => return Err(Fault::internal("the engine stopped")),
         }
     }

@@ -26,6 +26,8 @@ pub(super) struct Choice {
     pub(super) left_lag_ns: i64,
     /// Device time of steps that made no token; it rides on the next one.
     pub(super) carried_us: u64,
+    /// It had work in a step.
+    pub(super) scheduled: bool,
     /// Its memory was taken away since the token before.
     pub(super) preempted: bool,
 }
@@ -65,20 +67,27 @@ impl Calls {
 
     /// Arrival of the youngest call that the plan admits, and notes that they are scheduled.
     pub(super) fn newest_arrival(&self, plan: &StepPlan) -> i64 {
-        let fresh = plan.work.iter().filter(|work| work.start == 0);
+        let fresh = plan.work.iter().filter(|work| work.first);
         let calls = fresh.filter_map(|work| self.calls.get(&self.choices.get(&work.seq)?.call));
         calls.map(|call| call.job.call.arrival_ns).max().unwrap_or(i64::MIN)
     }
 
     /// Notes the first step of each call, and who was preempted.
     pub(super) fn scheduled(&mut self, plan: &StepPlan, start_ns: i64) {
-        for work in plan.work.iter().filter(|work| work.start == 0) {
-            if let Some((_, call)) = self.choice(work.seq) {
+        for work in plan.work.iter().filter(|work| work.first) {
+            if let Some((choice, call)) = self.choice(work.seq) {
                 call.record.scheduled_ns.get_or_insert(start_ns);
+                if !choice.scheduled {
+                    choice.scheduled = true;
+                    // Choices of one prompt count it once, and so what the cache had of it.
+                    if choice.index % call.job.call.asked.choices.unwrap_or(1).max(1) == 0 {
+                        call.record.cached_tokens += u64::from(work.start);
+                    }
+                }
             }
         }
-        for id in &plan.preempted {
-            if let Some((choice, call)) = self.choice(*id) {
+        for preempted in &plan.preempted {
+            if let Some((choice, call)) = self.choice(preempted.seq) {
                 choice.preempted = true;
                 call.record.preemptions += 1;
             }
@@ -101,6 +110,15 @@ impl Calls {
         self.calls.iter().filter(|(_, call)| call.job.events.is_closed()).map(|(key, _)| *key).collect()
     }
 
+    /// Trace and span of every call with work in the step, each once.
+    pub(super) fn links(&self, plan: &StepPlan) -> Vec<(u128, u64)> {
+        let calls = plan.work.iter().filter_map(|work| self.calls.get(&self.call_of(work.seq)?));
+        let mut links: Vec<_> = calls.map(|call| (call.job.call.trace_id, call.job.call.span_id)).collect();
+        links.sort_unstable();
+        links.dedup();
+        links
+    }
+
     /// The call that a sequence belongs to.
     pub(super) fn call_of(&self, id: SeqId) -> Option<u64> {
         self.choices.get(&id).map(|choice| choice.call)
@@ -109,8 +127,10 @@ impl Calls {
     /// Takes a call out, with its sequences that are still open.
     pub(super) fn abort(&mut self, key: u64, outcome: Outcome, at_ns: i64) -> Option<(Vec<SeqId>, CallRecord)> {
         let mut call = self.calls.remove(&key)?;
-        if let Outcome::Failed(message) = &outcome {
-            let _ = call.job.events.try_send(Event::Failed(message.clone()));
+        match &outcome {
+            Outcome::Failed(message) => drop(call.job.events.try_send(Event::Failed(message.clone()))),
+            Outcome::Expired => drop(call.job.events.try_send(Event::Expired)),
+            Outcome::Complete | Outcome::Cancelled => {}
         }
         for id in &call.open {
             if let Some(choice) = self.choices.remove(id) {

@@ -9,7 +9,8 @@
 
 use telemetry::step::PowerCurve;
 
-use crate::schedule::Load;
+use super::Totals;
+use crate::schedule::{Blocks, Load};
 
 /// Time between regular samples. Minutes are whole multiples of it.
 const EVERY_NS: i64 = 5_000_000_000;
@@ -26,6 +27,8 @@ pub(crate) struct Sample {
     pub(crate) busy_us: u64,
     pub(crate) padding_us: u64,
     pub(crate) load: Load,
+    pub(crate) totals: Totals,
+    pub(crate) blocks: Blocks,
     /// Joules of one chip.
     pub(crate) energy_j: Option<f64>,
 }

@@ -66,6 +66,11 @@ impl Timeline {
         self.reached_ns
     }
 
+    /// Monotonic time, to measure the host by.
+    pub(crate) fn host_ns(&self) -> u64 {
+        u64::try_from(monotonic(&self.clock.clock)).unwrap_or(0)
+    }
+
     pub(crate) fn lag_ns(&self) -> i64 {
         self.lag_ns
     }

@@ -129,7 +129,7 @@ async fn device_time_of_slots_adds_up() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn device_time_of_chunks_adds_up() {
     let received = many_calls_add_up(|config| {
-        config.schedule.policy = inference_node::schedule::Policy::TokenBudget;
+        config.schedule.policy = Some(inference_node::schedule::Policy::TokenBudget);
         config.schedule.step_tokens_max = 256;
         config.schedule.blocks = 96;
         config.engine.sim.max_len = 1_024;

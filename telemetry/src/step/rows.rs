@@ -1,18 +1,23 @@
-//! The published benchmark rows.
+//! The published rows.
 
-/// The bundled copy; see `data/NOTICE` for source and licence.
-const CSV: &str = include_str!("../../../data/neuron_decoder_benchmarks.csv");
+use std::sync::LazyLock;
 
-/// One published measurement of a static batch.
-#[derive(Clone, Debug, PartialEq)]
+use serde::Deserialize;
+
+use crate::dated;
+
+/// One published measurement of a static batch on Inferentia2 or Trainium1.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct BenchmarkRow {
     /// Such as `inf2.48xlarge`.
     pub instance_type: String,
     /// Such as `Llama-3-8B`.
     pub model: String,
-    /// Tensor-parallel degree.
+    /// Tensor-parallel degree: cores.
+    #[serde(rename = "tp_degree")]
     pub tensor_parallel: u32,
     /// Sequences in the batch.
+    #[serde(rename = "batch_size")]
     pub batch: u32,
     /// Longest sequence that was compiled, in tokens.
     pub sequence_length: u32,
@@ -27,39 +32,109 @@ pub struct BenchmarkRow {
     /// 99th percentile of it, milliseconds.
     pub tpot_p99_ms: f64,
     /// Such as `2.18.1`.
+    #[serde(rename = "neuron_version")]
     pub sdk: String,
 }
 
-/// All rows. A line that cannot be read is left out; a test counts them.
-pub fn rows() -> Vec<BenchmarkRow> {
-    let mut lines = CSV.lines();
-    let header: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
-    lines.filter_map(|line| row(&header, line)).collect()
+/// One published measurement of a server that keeps a batch of chats running on GPUs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GpuRow {
+    /// `h100` or `b200`.
+    pub gpu: String,
+    /// GPUs that the model is spread over.
+    pub gpus: u32,
+    /// Such as `Qwen/Qwen3-8B`.
+    pub model: String,
+    /// Mean number of sequences in a step.
+    pub batch: f64,
+    /// Median gap between tokens, milliseconds.
+    pub itl_p50_ms: f64,
+    /// Mean watts of one GPU.
+    pub watts: f64,
+    /// Output tokens a second of all GPUs.
+    pub tokens_per_s: f64,
 }
 
-fn row(header: &[&str], line: &str) -> Option<BenchmarkRow> {
-    let cells: Vec<&str> = line.split(',').collect();
-    let cell = |name: &str| {
-        let at = header.iter().position(|column| *column == name)?;
-        cells.get(at).copied()
-    };
-    Some(BenchmarkRow {
-        instance_type: cell("instance_type")?.to_owned(),
-        model: cell("model")?.to_owned(),
-        tensor_parallel: cell("tp_degree")?.parse().ok()?,
-        batch: cell("batch_size")?.parse().ok()?,
-        sequence_length: cell("sequence_length")?.parse().ok()?,
-        input_tokens: cell("input_tokens")?.parse().ok()?,
-        weight_type: cell("weight_type")?.to_owned(),
-        ttft_p50_ms: cell("ttft_p50_ms")?.parse().ok()?,
-        tpot_p50_ms: cell("tpot_p50_ms")?.parse().ok()?,
-        tpot_p99_ms: cell("tpot_p99_ms")?.parse().ok()?,
-        sdk: cell("neuron_version")?.to_owned(),
-    })
+/// What a serving stack on Inferentia2 published: an unloaded step, and prompts one after another.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct ServingRow {
+    /// Such as `inf2.48xlarge`.
+    pub instance_type: String,
+    /// Such as `Llama-3.1-8B`.
+    pub model: String,
+    /// Such as `bf16`.
+    pub weight_type: String,
+    /// Cores.
+    #[serde(rename = "tp_degree")]
+    pub tensor_parallel: u32,
+    /// Compiled slots.
+    pub slots: u32,
+    /// The one compiled prompt length, tokens.
+    pub prompt_bucket: u32,
+    /// Gap between tokens with short contexts, milliseconds.
+    pub itl_low_ms: f64,
+    /// The same with long ones.
+    pub itl_high_ms: f64,
+    /// Time to first token of the last of `slots` prompts that came together, seconds.
+    pub ttft_full_s: f64,
+    /// Where it was published.
+    pub source: String,
 }
 
-/// Lines of the file that should be rows.
+const NEURON: &str = include_str!("../../../data/neuron_decoder_benchmarks.csv");
+const SERVING: &str = include_str!("../../../data/neuron_serving_benchmarks.csv");
+const GPU: &str = include_str!("../../../data/mlenergy_extract.csv");
+
+static NEURON_ROWS: LazyLock<Vec<BenchmarkRow>> = LazyLock::new(|| dated::rows(NEURON).collect());
+static SERVING_ROWS: LazyLock<Vec<ServingRow>> = LazyLock::new(|| dated::rows(SERVING).collect());
+static GPU_ROWS: LazyLock<Vec<GpuRow>> = LazyLock::new(|| dated::rows(GPU).filter_map(EnergyRow::gpu).collect());
+
+/// The decoder benchmarks that AWS publishes; source and licence stand in `data/NOTICE`.
+pub fn neuron() -> &'static [BenchmarkRow] {
+    &NEURON_ROWS
+}
+
+/// The serving benchmarks of optimum-neuron.
+pub fn serving() -> &'static [ServingRow] {
+    &SERVING_ROWS
+}
+
+/// The chat rows of ML.ENERGY's leaderboard for dense models in bfloat16 that [`super::ARCHITECTURES`] knows.
+pub fn gpu() -> &'static [GpuRow] {
+    &GPU_ROWS
+}
+
+#[derive(Deserialize)]
+struct EnergyRow {
+    model: String,
+    task: String,
+    weight_precision: String,
+    gpu_model: String,
+    num_gpus: u32,
+    avg_batch_size: f64,
+    avg_power_w_per_gpu: f64,
+    output_tok_per_s: f64,
+    median_itl_ms: f64,
+}
+
+impl EnergyRow {
+    fn gpu(self) -> Option<GpuRow> {
+        let known = super::Architecture::of(&self.model).is_some();
+        let wanted = known && self.task == "lm-arena-chat" && self.weight_precision == "bfloat16";
+        wanted.then(|| GpuRow {
+            gpu: self.gpu_model.to_lowercase(),
+            gpus: self.num_gpus,
+            model: self.model,
+            batch: self.avg_batch_size,
+            itl_p50_ms: self.median_itl_ms,
+            watts: self.avg_power_w_per_gpu,
+            tokens_per_s: self.output_tok_per_s,
+        })
+    }
+}
+
+/// Lines of a file that should be rows.
 #[cfg(test)]
 pub(crate) fn lines() -> usize {
-    CSV.lines().skip(1).filter(|line| !line.is_empty()).count()
+    NEURON.lines().skip(1).filter(|line| !line.is_empty()).count()
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::*;
 use crate::engine::Sampling;
-use crate::schedule::{Phase, StepKind, Work};
+use crate::schedule::{Phase, Preempted, Work};
 
 use self::tiny::Tiny;
 
@@ -23,12 +23,12 @@ fn open(engine: &mut dyn Engine, seq: u64, prompt: &[u32], sampling: Sampling) {
 }
 
 fn work(seq: u64, start: u32, tokens: u32, yields: bool) -> Work {
-    Work { seq: SeqId(seq), slot: 0, phase: Phase::Prefill, start, tokens, yields }
+    let (first, blocks) = (start == 0, Arc::default());
+    Work { seq: SeqId(seq), slot: 0, phase: Phase::Prefill, start, tokens, yields, first, blocks }
 }
 
 fn plan(work: Vec<Work>) -> StepPlan {
-    let compiled = work.len() as u32;
-    StepPlan { kind: StepKind::Mixed, work, preempted: Vec::new(), compiled, bucket: 64 }
+    StepPlan::exact(work, Vec::new())
 }
 
 fn step(engine: &mut dyn Engine, work: Vec<Work>) -> Vec<u32> {
@@ -140,7 +140,7 @@ fn preemption_does_not_change_the_text() {
     open(engine.as_mut(), 3, &prompt, greedy());
     let mut tokens = alone(engine.as_mut(), 2, &prompt, 3);
     let mut taken = plan(vec![work(3, 0, 4, true)]);
-    taken.preempted = vec![SeqId(2)];
+    taken.preempted = vec![Preempted { seq: SeqId(2), lost: 4 }];
     engine.step(&taken).unwrap();
     assert!(engine.step(&plan(vec![work(2, 6, 1, true)])).is_err());
     tokens.extend(step(engine.as_mut(), vec![work(2, 0, 7, true)]));
@@ -156,7 +156,7 @@ fn impossible_steps_are_refused() {
     let mut engine = engine(&tiny);
     open(engine.as_mut(), 1, &[1, 2, 3], greedy());
     for bad in [work(1, 0, 4, true), work(1, 1, 1, true), work(1, 0, 0, true), work(7, 0, 1, true)] {
-        assert!(matches!(engine.step(&plan(vec![bad])), Err(EngineError::Step { .. })), "{bad:?}");
+        assert!(matches!(engine.step(&plan(vec![bad.clone()])), Err(EngineError::Step { .. })), "{bad:?}");
     }
     engine.close(SeqId(7));
     assert_eq!(step(engine.as_mut(), vec![work(1, 0, 3, true)]).len(), 1);

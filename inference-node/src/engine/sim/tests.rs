@@ -49,15 +49,26 @@ fn memory_is_plausible() {
     assert!(used > 700_000_000 && used < total, "{used}");
 }
 
+fn offer(id: u64, prompt: usize) -> schedule::Offer {
+    schedule::Offer {
+        id: SeqId(id),
+        prompt: vec![id as u32; prompt].into(),
+        output_max: 64,
+        tenant: None,
+        priority: 0,
+        deadline_ns: None,
+    }
+}
+
 fn steps(engine: &mut Sim, count: usize) -> Vec<(StepPlan, StepResult)> {
-    scheduled(engine, schedule::Config { policy: Policy::NeuronSlots, ..Default::default() }, count)
+    scheduled(engine, schedule::Config { policy: Some(Policy::NeuronSlots), ..Default::default() }, count)
 }
 
 fn scheduled(engine: &mut Sim, config: schedule::Config, count: usize) -> Vec<(StepPlan, StepResult)> {
     let mut scheduler = Scheduler::new(config, 8, 4096);
     for (id, prompt) in [(1, 100), (2, 1000)] {
         engine.open(SeqId(id), input(prompt, id)).unwrap();
-        scheduler.offer(SeqId(id), prompt as u32, 64).unwrap();
+        scheduler.offer(offer(id, prompt)).unwrap();
     }
     (0..count)
         .map(|_| {
@@ -138,7 +149,7 @@ fn tokens_of_a_prompt() {
 /// Where nothing is compiled there is no padding, and a prompt in chunks costs its tokens once.
 #[test]
 fn token_budget_has_no_padding() {
-    let config = schedule::Config { policy: Policy::TokenBudget, step_tokens_max: 400, ..Default::default() };
+    let config = schedule::Config { policy: Some(Policy::TokenBudget), step_tokens_max: 400, ..Default::default() };
     let run = scheduled(&mut sim(|_| {}), config, 8);
     assert!(run.iter().any(|(plan, _)| plan.kind == StepKind::Mixed));
     assert!(run.iter().all(|(_, result)| result.padding_weight == 0));
@@ -146,4 +157,54 @@ fn token_budget_has_no_padding() {
         let tokens = plan.work.iter().filter(|work| work.phase == Phase::Prefill).map(|work| work.tokens).sum::<u32>();
         assert_eq!(Sim::shape(plan).prefill_tokens, tokens);
     }
+}
+
+/// A GPU steps by a token budget, at the published gap between tokens; parts of a machine have the roofline's times.
+#[test]
+fn other_machines_and_step_models() {
+    let mut gpu = sim(|config| {
+        config.like = "h100".to_owned();
+        config.model = "meta-llama/Llama-3.1-8B-Instruct".to_owned();
+    });
+    assert_eq!((gpu.describe().policy, gpu.describe().chips), (Policy::TokenBudget, Some(1)));
+    let run = scheduled(&mut gpu, schedule::Config { policy: Some(Policy::TokenBudget), ..Default::default() }, 4);
+    let decode = run.iter().find(|(plan, _)| plan.kind == StepKind::Decode).unwrap();
+    assert!((device_ms(&decode.1) - 7.3).abs() < 1.0, "{}", device_ms(&decode.1));
+    let part = sim(|config| {
+        config.model = "Llama-3.1-8B".to_owned();
+        config.step_model = Times::Roofline;
+        config.chips = Some(4);
+    });
+    assert_eq!((part.describe().tensor_parallel, part.describe().chips), (Some(8), Some(4)));
+    assert!(part.describe().simulated.as_deref().unwrap().contains("roofline"));
+    assert!(part.describe().calibration_error.unwrap() > 0.0);
+    assert!(Sim::load(&Config { chips: Some(4), ..Config::default() }).is_err(), "a table of other chips");
+}
+
+/// Records of real steps give step times; without a file there is no replay.
+#[test]
+fn steps_are_replayed_from_a_file() {
+    let path = std::env::temp_dir().join(format!("tokenwatt-steps-{}.csv", std::process::id()));
+    let mut lines = String::from("prefill_tokens,decode_slots,context,device_us\n");
+    for at in 1..60 {
+        lines.push_str(&format!(
+            "{},{},256,{}\n",
+            at % 3 * 64,
+            at % 5 + 1,
+            4_000 + at % 3 * 64 * 20 + (at % 5 + 1) * 500
+        ));
+    }
+    std::fs::write(&path, lines).unwrap();
+    let mut engine = sim(|config| {
+        config.step_model = Times::Replay;
+        config.step_records = Some(path.clone());
+    });
+    std::fs::remove_file(&path).unwrap();
+    let run = steps(&mut engine, 3);
+    assert!((device_ms(&run[2].1) - 8.0).abs() < 0.5, "{}", device_ms(&run[2].1));
+    let config = Config { step_model: Times::Replay, ..Config::default() };
+    let mut faults = Vec::new();
+    config.validate(&mut faults);
+    assert_eq!(faults.len(), 1);
+    assert!(Sim::load(&config).is_err());
 }
