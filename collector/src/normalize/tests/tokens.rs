@@ -79,8 +79,8 @@ fn steps(random: &mut StdRng, running: usize, spans: usize) -> Vec<Span> {
     while sent.len() < spans {
         end += random.random_range(1..20_000_000);
         let batch = random.random_range(1..300);
-        for at in 0..running {
-            let (trace_id, parent, texts, next) = &mut calls[at];
+        for running_call in &mut calls {
+            let (trace_id, parent, texts, next) = &mut *running_call;
             let stall = if random.random_bool(0.05) { "prefill" } else { "decode" };
             let mut attributes = texts.clone();
             attributes.extend([int("tokenwatt.token.index", *next), int("tokenwatt.token.batch", batch)]);
@@ -96,7 +96,7 @@ fn steps(random: &mut StdRng, running: usize, spans: usize) -> Vec<Span> {
             *next += 1;
             if random.random_bool(0.02) {
                 sent.push(Span { trace_id: trace_id.clone(), ..span("llm_request", SERVER, texts.clone()) });
-                calls[at] = call(random);
+                *running_call = call(random);
             }
         }
     }
