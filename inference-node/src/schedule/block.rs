@@ -25,6 +25,9 @@ struct Block {
     freed: u64,
 }
 
+/// What follows a block of the cache: a node and its block, by tokens.
+type Following = HashMap<Arc<[u32]>, (Node, u32)>;
+
 /// Blocks of `tokens` tokens each; who holds which is the holder's matter.
 #[derive(Debug)]
 pub(super) struct BlockPool {
@@ -35,7 +38,7 @@ pub(super) struct BlockPool {
     /// Free blocks of the cache, by the time at which they became free.
     evictable: BTreeMap<u64, u32>,
     /// What follows a block, by its tokens.
-    cache: HashMap<Node, HashMap<Arc<[u32]>, (Node, u32)>>,
+    cache: HashMap<Node, Following>,
     next_node: Node,
     clock: u64,
 }
