@@ -246,7 +246,7 @@ impl Driver {
         if plan.work.iter().any(|work| work.phase == Phase::Prefill) {
             self.prefill_step = self.steps;
         }
-        let detail = recorded(self.steps, self.step_sampling).then(|| {
+        let detail = tally::recorded(self.steps, self.step_sampling).then(|| {
             let (seen, padding_us) = (self.scheduler.blocks(), self.account.padding_us - padding_us);
             Box::new(StepDetail {
                 number: self.steps,
@@ -357,11 +357,6 @@ fn stall(work: &Work, choice: &Choice, prefill_step: u64, lag_ns: i64, end_ns: i
     } else {
         Stall::Decode
     }
-}
-
-/// Whether the step of this number is recorded by itself: so many of every hundred, evenly.
-fn recorded(number: u64, share: f64) -> bool {
-    (number as f64 * share).floor() > ((number - 1) as f64 * share).floor()
 }
 
 /// Holds an engine to its contract: one token for each work that yields, in order, and a weight for each.

@@ -122,6 +122,11 @@ impl Tally {
     }
 }
 
+/// Whether the step of this number is recorded by itself: so many of every hundred, evenly.
+pub(super) fn recorded(number: u64, share: f64) -> bool {
+    (number as f64 * share).floor() > ((number - 1) as f64 * share).floor()
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -181,5 +186,14 @@ mod tests {
         ] {
             assert!(page.contains(line), "{line} is not in {page}");
         }
+    }
+
+    /// Of a hundred steps a share of 0.03 takes three, evenly; 1 takes all and 0 none.
+    #[test]
+    fn steps_are_sampled_evenly() {
+        let taken = |share| (1..=100).filter(|number| recorded(*number, share)).collect::<Vec<u64>>();
+        assert_eq!(taken(0.03).len(), 3);
+        assert_eq!((taken(1.0).len(), taken(0.0).len()), (100, 0));
+        assert_eq!(taken(0.25)[..3], [4, 8, 12]);
     }
 }
