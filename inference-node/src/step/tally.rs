@@ -179,10 +179,10 @@ mod tests {
         assert_eq!(totals.host_us, [3, 0, 0, 15]);
         let page = registry.render();
         for line in [
-            "tokenwatt_node_steps_total{model_name=\"m\",engine=\"sim\",kind=\"decode\"} 10",
-            "tokenwatt_node_host_us_total{model_name=\"m\",engine=\"sim\",part=\"deliver\"} 15",
-            "vllm:num_preemptions_total{model_name=\"m\",engine=\"sim\"} 3",
-            "tokenwatt_node_lost_tokens_total{model_name=\"m\",engine=\"sim\"} 95",
+            "tokenwatt_node_steps_total{engine=\"sim\",kind=\"decode\",model_name=\"m\"} 10",
+            "tokenwatt_node_host_us_total{engine=\"sim\",model_name=\"m\",part=\"deliver\"} 15",
+            "vllm:num_preemptions_total{engine=\"sim\",model_name=\"m\"} 3",
+            "tokenwatt_node_lost_tokens_total{engine=\"sim\",model_name=\"m\"} 95",
         ] {
             assert!(page.contains(line), "{line} is not in {page}");
         }

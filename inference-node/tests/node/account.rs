@@ -132,12 +132,41 @@ async fn device_time_of_chunks_adds_up() {
         config.schedule.policy = Some(inference_node::schedule::Policy::TokenBudget);
         config.schedule.step_tokens_max = 256;
         config.schedule.blocks = 96;
+        // The prompts begin alike; shared blocks would leave room for all.
+        config.schedule.prefix_cache = false;
         config.engine.sim.max_len = 1_024;
     })
     .await;
     assert_eq!(received.points("tokenwatt.engine.padding_us").last().unwrap().1, 0.0);
     let stalls = received.named("token").iter().filter(|token| stall(token) == "preempted").count();
     assert!(stalls > 0, "no sequence was preempted");
+}
+
+/// What was read from the prefix cache is said and costs nothing; every step is there with its calls, and their device time is
+/// the engine's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn steps_and_shared_prefixes_are_told() {
+    let received = many_calls_add_up(|config| {
+        config.schedule.policy = Some(inference_node::schedule::Policy::TokenBudget);
+        config.engine.sim.max_len = 1_024;
+        config.record.step_sampling = 1.0;
+    })
+    .await;
+    let calls = received.named("llm_request");
+    let cached = |call: &Span| number(call, "gen_ai.usage.cache_read.input_tokens");
+    assert!(calls.iter().all(|call| cached(call) < number(call, "gen_ai.usage.input_tokens")));
+    let hits: u64 = calls.iter().map(cached).sum();
+    assert!(hits > 0, "no prompt was found in the cache");
+    assert_eq!(hits as f64, received.points("vllm:prefix_cache_hits").last().unwrap().1);
+    let steps = received.named("step");
+    let device: u64 = steps.iter().map(|step| number(step, "tokenwatt.step.device_us")).sum();
+    assert_eq!(device as f64, received.points("tokenwatt.engine.busy_us").last().unwrap().1);
+    for step in &steps {
+        assert!(!step.links.is_empty());
+        assert!(step.links.iter().all(|link| calls.iter().any(|call| call.span_id == link.span_id)));
+        let (used, budget) = (number(step, "tokenwatt.step.tokens"), number(step, "tokenwatt.step.budget"));
+        assert!(used > 0 && used <= budget);
+    }
 }
 
 fn stall(token: &Span) -> String {
