@@ -31,16 +31,26 @@ mod tokens;
 const NOW_US: i64 = 1_790_000_000_000_000;
 const START_NS: u64 = 1_789_999_990_000_000_000;
 
-/// Rows of all tables after one body, columns as text, NULL left out.
+/// Rows of all tables after one body.
 fn rows(signal: Signal, body: &[u8]) -> Tables {
+    rows_of_all(signal, [body])
+}
+
+/// Rows of all tables after these bodies.
+fn rows_of_all(signal: Signal, bodies: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Tables {
     let models = BTreeMap::from([("mapped".to_owned(), "configured-model".to_owned())]);
     let mut normalizer = Normalizer::new(Settings { models, ..Settings::default() }).unwrap();
     let mut tables = Tables::new(|_| 0);
-    tables.enter(1, NOW_US);
-    normalizer.body(Body { signal, received_us: NOW_US, faulty: false, bytes: body }, &mut tables).unwrap();
+    for (frame, body) in (1..).zip(bodies) {
+        tables.enter(frame, NOW_US);
+        normalizer
+            .body(Body { signal, received_us: NOW_US, faulty: false, bytes: body.as_ref() }, &mut tables)
+            .unwrap();
+    }
     tables
 }
 
+/// Columns as text, NULL left out.
 fn read(buffer: &mut Buffer) -> Vec<BTreeMap<String, String>> {
     let Some(closed) = buffer.close(1).unwrap() else { return Vec::new() };
     closed.batches.iter().flat_map(|(_, batch)| (0..batch.num_rows()).map(|row| columns(batch, row))).collect()
