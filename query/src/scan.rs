@@ -3,6 +3,7 @@
 //! The Delta snapshot names every file with its bounds, so a query lists nothing: files that cannot hold a matching row
 //! are left out by date and bounds, the rest become one Parquet scan that prunes row groups and pages itself.
 
+mod late;
 mod order;
 pub(crate) mod prefetch;
 mod prune;
@@ -32,6 +33,8 @@ use object_store::{ObjectMeta, path::Path};
 use telemetry::table::{PARTITION, Table};
 
 use crate::session::Stores;
+
+pub(crate) use late::late;
 
 /// Bytes read from a file's end in the hope that they hold its whole footer.
 const FOOTER_BYTES: usize = 64 * 1024;

@@ -40,6 +40,7 @@ use crate::{
     functions::bounded,
     plan::{Scope, split_version},
     reader::Reader,
+    scan::late,
 };
 
 /// A statement with all that answering it takes.
@@ -183,7 +184,7 @@ impl Question {
                 (true, unless_stopped(execute_stream(guarded(cut)?, state.task_ctx())?, &self.running))
             }
             None => {
-                let plan = stoppable(by_runs(guarded(physical)?)?, &self.running)?;
+                let plan = stoppable(by_runs(late(guarded(physical)?)?)?, &self.running)?;
                 (false, execute_stream(plan, planned.state.task_ctx())?)
             }
         };

@@ -79,6 +79,27 @@ async fn counts_come_from_the_log_and_extremes_from_the_rows() {
     assert_eq!(world.rows(narrow).await, [[json!(1), json!(1), json!(0)]]);
 }
 
+/// The first few of an order are the right ones, and other columns are decoded for rows alone that may be among them.
+#[tokio::test]
+async fn few_rows_of_an_order_are_decoded() {
+    let config = Config { partitions: 1, ..Config::default() };
+    let world = World::with(config).await;
+    for trace in ["a", "b", "c"] {
+        // each file has the largest row so far and many small ones, so that its bounds alone leave none out
+        let mut rows = tokens(trace, 0, 100);
+        rows[7]["device_us"] = json!(1_000 + i64::from(trace.as_bytes()[0]));
+        rows.iter_mut().enumerate().filter(|(at, _)| *at != 7).for_each(|(at, row)| row["device_us"] = json!(at));
+        world.write(&TOKENS, &rows).await;
+    }
+    let sql = "SELECT * FROM tokens WHERE choice = 0 ORDER BY device_us DESC LIMIT 2";
+    let names = "SELECT trace_id, \"index\", device_us FROM (SELECT * FROM tokens WHERE choice = 0 ORDER BY device_us DESC LIMIT 2)";
+    let expected = [[json!("c"), json!(7), json!(1_099)], [json!("b"), json!(7), json!(1_098)]];
+    assert_eq!(world.rows(names).await, expected);
+    let ran = world.rows(&format!("EXPLAIN ANALYZE {sql}")).await[0][1].as_str().expect("text").to_owned();
+    let pruned = ran.split("pushdown_rows_pruned=").nth(1).and_then(|rest| rest.split([',', ' ', ']']).next());
+    assert!(pruned.is_some_and(|rows| rows != "0"), "{ran}");
+}
+
 /// On a store behind a network a block is fetched once; a directory has the kernel for that.
 #[tokio::test]
 async fn blocks_of_a_remote_store_are_kept() {
