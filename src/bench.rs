@@ -4,6 +4,7 @@
 
 mod freshness;
 mod ingest;
+mod llama_cpp;
 mod node;
 mod query;
 

@@ -120,6 +120,9 @@ impl Settings for Config {
         self.reachable("query.flight_addr", self.query.flight_addr.ip(), Some(Role::Reader), faults);
         self.reachable("query.postgres_addr", self.postgres_addr().ip(), Some(Role::Reader), faults);
         self.reachable("node.http_addr", self.node.http_addr.ip(), None, faults);
+        if let Some(addr) = self.node.grpc_addr {
+            self.reachable("node.grpc_addr", addr.ip(), None, faults);
+        }
         query::validate_lakes(&self.lake, faults);
         self.maintenance.validate(faults);
         query::validate_slos(&self.slo, faults);

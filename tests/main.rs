@@ -17,6 +17,7 @@ mod s3;
 mod hostile;
 mod tls;
 mod chat;
+mod node;
 mod fleet;
 mod deploy;
 mod documents;

@@ -59,6 +59,8 @@ struct Draft<'a> {
     headers: &'a HeaderMap,
     options: &'a Options,
     style: Style,
+    /// Alternatives to name beside each token, if log probabilities are asked for.
+    likelihoods: Option<u32>,
     max_tokens: Option<u32>,
     /// Output tokens where the client sets no limit.
     max_tokens_default: u32,
@@ -86,6 +88,7 @@ impl Entrance {
             headers,
             options: &request.options,
             style: Style::Chat,
+            likelihoods: options::chat_logprobs(&request.options)?,
             max_tokens: request.max_completion_tokens.or(request.options.max_tokens),
             max_tokens_default: u32::MAX,
             prompts: vec![prompt],
@@ -99,7 +102,19 @@ impl Entrance {
     /// A fault in OpenAI's shape.
     pub(crate) fn completion(&self, headers: &HeaderMap, body: &[u8]) -> Result<Admitted, Fault> {
         let arrival_ns = self.clock.now_ns();
-        let request: CompletionRequest = parse(body)?;
+        self.completion_of(headers, parse(body)?, arrival_ns)
+    }
+
+    /// Takes in a text completion that was read from another protocol's message.
+    ///
+    /// # Errors
+    /// A fault that names OpenAI's fields.
+    pub(crate) fn completion_of(
+        &self,
+        headers: &HeaderMap,
+        request: CompletionRequest,
+        arrival_ns: i64,
+    ) -> Result<Admitted, Fault> {
         options::check_completion(&request)?;
         let prompts = match request.prompt {
             Prompt::Text(text) => vec![text],
@@ -111,6 +126,7 @@ impl Entrance {
             headers,
             options: &request.options,
             style: Style::Text,
+            likelihoods: options::text_logprobs(&request.options)?,
             max_tokens: request.options.max_tokens,
             max_tokens_default: TEXT_TOKENS,
             prompts,
@@ -130,6 +146,9 @@ impl Entrance {
             return Err(Fault::no_such_model(&draft.options.model));
         }
         options::check(draft.options, draft.max_tokens)?;
+        if draft.likelihoods.is_some() && !self.engine.likelihoods {
+            return Err(Fault::unsupported("logprobs", "logprobs"));
+        }
         let n = draft.options.n.unwrap_or(1);
         let prompts = self.tokens(draft)?;
         let choices = n.saturating_mul(u32::try_from(prompts.len()).unwrap_or(u32::MAX));
@@ -193,7 +212,7 @@ impl Entrance {
             input_tokens: prompts.iter().map(|prompt| prompt.len() as u64).sum(),
             output_max: draft.max_tokens.unwrap_or(draft.max_tokens_default).min(output_room).max(1),
             asked,
-            sampling: options::sampling(options, rng.random()),
+            sampling: options::sampling(options, draft.likelihoods, rng.random()),
             stops: options.stop.as_ref().map_or(&[][..], |stop| stop.texts()).into(),
             sampled: trace::sampled(trace_id, self.token_sampling),
         })

@@ -16,6 +16,8 @@ use crate::{engine, schedule};
 pub struct Config {
     /// Where the OpenAI API listens; port 0 takes any free port.
     pub http_addr: SocketAddr,
+    /// Where the KServe API listens over gRPC; `None` takes the port after that of `http_addr`, or any free one where that is 0.
+    pub grpc_addr: Option<SocketAddr>,
     /// OTLP/gRPC endpoint of the collector.
     pub otlp_endpoint: String,
     /// How it proves itself to that collector, and the collector to it.
@@ -38,6 +40,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             http_addr: SocketAddr::from(([127, 0, 0, 1], 8100)),
+            grpc_addr: None,
             otlp_endpoint: "http://127.0.0.1:4317".to_owned(),
             otlp: Credentials::default(),
             queue_max: 128,
@@ -51,6 +54,15 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Where the KServe API listens.
+    pub fn grpc_addr(&self) -> SocketAddr {
+        let mut addr = self.http_addr;
+        if addr.port() != 0 {
+            addr.set_port(addr.port().wrapping_add(1));
+        }
+        self.grpc_addr.unwrap_or(addr)
+    }
+
     /// Adds one line for every rule broken.
     pub fn validate(&self, faults: &mut Vec<String>) {
         if !self.otlp_endpoint.starts_with("http://") && !self.otlp_endpoint.starts_with("https://") {

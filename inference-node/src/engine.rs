@@ -50,6 +50,8 @@ pub struct EngineDescription {
     pub prefix_cache: bool,
     /// Mean error of simulated step times against the rows they were fitted on, as a share; `None` for a real engine.
     pub calibration_error: Option<f64>,
+    /// Whether it can say how likely its tokens were ([`Sampling::likelihoods`]).
+    pub likelihoods: bool,
     /// Whether device times and texts are made up by a model, and by which and how well:
     /// `simulated, calibrated on SDK 2.18 rows, mean error 3.1 %`. `None` for a real engine.
     pub simulated: Option<String>,
@@ -64,10 +66,39 @@ pub struct Sampling {
     pub top_p: f32,
     /// Keep the k likeliest tokens; 0 keeps every token.
     pub top_k: u32,
+    /// Keep tokens at least this likely, as a share of the likeliest one's probability, 0 to 1; 0 keeps every token.
+    pub min_p: f32,
+    /// Divides the positive logits of tokens that prompt or output hold, and multiplies the negative ones, as the CTRL paper has
+    /// it (Keskar et al. 2019); above 0, 1 changes nothing.
+    pub repetition_penalty: f32,
+    /// Taken from the logit of a token that the output holds, -2 to 2.
+    pub presence_penalty: f32,
+    /// Taken from the logit of a token for each time that the output holds it, -2 to 2.
+    pub frequency_penalty: f32,
     /// Seed of this sequence's own random numbers, so that its neighbours never change its text.
     pub seed: u64,
     /// Go on past the end-of-sequence token.
     pub ignore_eos: bool,
+    /// Say how likely each token was, and name so many of the likeliest beside it; `None` says nothing.
+    pub likelihoods: Option<u32>,
+}
+
+impl Default for Sampling {
+    /// Every token with its own probability.
+    fn default() -> Self {
+        Self {
+            temperature: 1.0,
+            top_p: 1.0,
+            top_k: 0,
+            min_p: 0.0,
+            repetition_penalty: 1.0,
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
+            seed: 0,
+            ignore_eos: false,
+            likelihoods: None,
+        }
+    }
 }
 
 /// A sequence as the engine gets it.
@@ -81,8 +112,26 @@ pub struct SequenceInput {
     pub sampling: Sampling,
 }
 
+/// How likely a token was, before temperature, penalties and cuts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Likelihood {
+    /// The token's bytes; those of a character may be spread over several tokens.
+    pub bytes: Box<[u8]>,
+    /// Natural logarithm of its probability, at most 0.
+    pub ln: f32,
+}
+
+/// How likely a token and its rivals were.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Likelihoods {
+    /// The token that was picked.
+    pub picked: Likelihood,
+    /// The likeliest tokens in falling order, as many as were asked for; the picked one may be among them.
+    pub likeliest: Vec<Likelihood>,
+}
+
 /// The token that one work item of a plan produced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NewToken {
     /// Whose token.
     pub seq: SeqId,
@@ -91,6 +140,8 @@ pub struct NewToken {
     /// The model ended the sequence with this token; its id has no text and is not shown, but it
     /// was computed, so it counts as one output token.
     pub end: bool,
+    /// How likely it was, if that was asked for and it has text.
+    pub likelihoods: Option<Box<Likelihoods>>,
 }
 
 /// How long a step took.

@@ -1,7 +1,7 @@
-//! A node of the fleet: serves tokens over OpenAI's API and says what each of them cost.
+//! A node of the fleet: serves tokens over OpenAI's API and KServe's, and says what each of them cost.
 //!
 //! ```text
-//! serve -> admit -> queue -> step { schedule -> engine -> stream } -> record -> OTLP
+//! serve, kserve -> admit -> queue -> step { schedule -> engine -> stream } -> record -> OTLP
 //! ```
 //!
 //! [`Config`] -> [`build`] -> [`Node::run`]. Request handlers are async; one thread owns the engine
@@ -12,6 +12,7 @@
 //! 4. A simulated number never leaves without the note on how it was made.
 
 mod admit;
+mod kserve;
 mod metrics;
 mod queue;
 mod record;
@@ -44,7 +45,8 @@ pub use config::Config;
 
 use admit::Entrance;
 use engine::{Devices, EngineDescription, EngineError};
-use queue::{Door, Gauges, Job};
+use metrics::Served;
+use queue::{Door, Job};
 use record::{Exporter, Lost, Outbox, Recorder, origin};
 use schedule::Scheduler;
 use step::{Driver, Meter, NodeClock, Parts, Tally, Timeline};
@@ -52,8 +54,10 @@ use step::{Driver, Meter, NodeClock, Parts, Tally, Timeline};
 /// A node that is bound and loaded, and serves once it runs.
 pub struct Node {
     addr: SocketAddr,
+    grpc_addr: SocketAddr,
     listener: TcpListener,
     router: Router,
+    grpc: (TcpListener, Router),
     driver: Driver,
     jobs: Receiver<Job>,
     outbox: Outbox,
@@ -83,9 +87,8 @@ pub async fn build(config: Config, deps: service::Deps) -> Result<Node> {
     if !faults.is_empty() {
         return Err(Error::invalid(faults.join("; ")));
     }
-    let listener = service::listen::bind(config.http_addr).await?;
-    let addr =
-        listener.local_addr().map_err(|error| Error::internal("cannot read the bound address").with_source(error))?;
+    let (listener, addr) = bind(config.http_addr).await?;
+    let (grpc_listener, grpc_addr) = bind(config.grpc_addr()).await?;
     let (engine, devices) = load(config.engine.clone()).await?;
     let about = engine.describe().clone();
     let clock = Arc::new(NodeClock::new(Arc::clone(&deps.clock)));
@@ -93,8 +96,7 @@ pub async fn build(config: Config, deps: service::Deps) -> Result<Node> {
     let recording = recording(&config, &about, devices.clone(), timeline.reached_ns(), &deps)?;
     let name = format!("node.{}", recording.instance);
 
-    let gauges = Arc::new(Gauges::default());
-    metrics::register(&deps.metrics, &about, &gauges);
+    let gauges = metrics::gauges(&deps.metrics, &about);
     let tally = Tally::new(&deps.metrics, &about);
     let places = (about.slots as usize).saturating_add(config.queue_max as usize);
     let (sender, jobs) = bounded("node.jobs", places);
@@ -109,13 +111,17 @@ pub async fn build(config: Config, deps: service::Deps) -> Result<Node> {
         token_sampling: config.record.token_sampling,
         closing: streams.clone(),
     };
-    let router = serve::router(Arc::new(entrance)).merge(deps.ops_router());
+    let entrance = Arc::new(entrance);
+    let grpc = kserve::router(Arc::clone(&entrance), deps.health.clone());
+    let router = serve::router(entrance).merge(deps.ops_router());
     let meter = meter(devices.as_ref(), deps.clock.now_us(), timeline.reached_ns());
     let scheduler = Scheduler::new(schedule(config.schedule, &about), about.slots, about.max_len);
     Ok(Node {
         addr,
+        grpc_addr,
         listener,
         router,
+        grpc: (grpc_listener, grpc),
         driver: Driver::new(Parts {
             engine,
             scheduler,
@@ -127,7 +133,7 @@ pub async fn build(config: Config, deps: service::Deps) -> Result<Node> {
             gauges,
         }),
         jobs,
-        outbox: recording.outbox,
+        outbox: recording.outbox.counting(Served::new(&deps.metrics, &about)),
         exporter: recording.exporter,
         engine: about,
         accept: deps.shutdown.token(Stage::Accept),
@@ -146,6 +152,12 @@ fn schedule(mut config: schedule::Config, engine: &EngineDescription) -> schedul
     config.policy.get_or_insert(engine.policy);
     config.prefix_cache &= engine.prefix_cache;
     config
+}
+
+async fn bind(addr: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
+    let listener = service::listen::bind(addr).await?;
+    let bound = listener.local_addr();
+    Ok((listener, bound.map_err(|error| Error::internal("cannot read the bound address").with_source(error))?))
 }
 
 /// The three parts of the recorder.
@@ -193,9 +205,14 @@ fn meter(devices: Option<&Devices>, now_us: i64, start_ns: i64) -> Option<Meter>
 }
 
 impl Node {
-    /// Where the API listens.
+    /// Where OpenAI's API listens.
     pub fn http_addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// Where the KServe API listens.
+    pub fn grpc_addr(&self) -> SocketAddr {
+        self.grpc_addr
     }
 
     /// What the engine is.
@@ -212,21 +229,8 @@ impl Node {
     /// # Cancel safety
     /// A dropped run ends all calls; records not yet sent are lost.
     pub async fn run(self) -> Result<()> {
-        let Self {
-            listener,
-            router,
-            driver,
-            jobs,
-            outbox,
-            exporter,
-            health,
-            component,
-            tls,
-            limits,
-            accept,
-            streams,
-            ..
-        } = self;
+        let Self { listener, router, grpc, driver, jobs, outbox, exporter, health, component, .. } = self;
+        let (tls, limits, accept, streams) = (self.tls, self.limits, self.accept, self.streams);
         let runtime = tokio::runtime::Handle::current();
         let steps = tokio::task::spawn_blocking(move || driver.run(jobs, &runtime));
         let recorder = tokio::task::spawn_blocking(move || record_until_done(outbox, exporter));
@@ -236,9 +240,14 @@ impl Node {
             health.drain();
             std::future::pending::<()>().await;
         };
-        // The router, and with it the only way to send jobs, is gone when serving ends.
+        let serving = async {
+            let http = service::listen::serve_http(listener, &tls, limits, router, streams.clone());
+            let (http, grpc) = tokio::join!(http, service::listen::serve_http(grpc.0, &tls, limits, grpc.1, streams));
+            http.and(grpc)
+        };
+        // The routers, and with them the only way to send jobs, are gone when serving ends.
         let served = tokio::select! {
-            served = service::listen::serve_http(listener, &tls, limits, router, streams) => served,
+            served = serving => served,
             () = draining => Ok(()),
         };
         component.starting();

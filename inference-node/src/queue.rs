@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use service::channel::{Sender, TrySendError};
+use service::metrics::Counter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::engine::Sampling;
+use crate::engine::{Likelihoods, Sampling};
 use crate::schedule::Load;
 
 /// One call as it was accepted; shared by everything that is recorded about it.
@@ -91,10 +92,10 @@ impl Finish {
 }
 
 /// What a handler gets to hear.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Event {
-    /// More text of a choice, never empty. `tokens` is what the choice has produced so far.
-    Text { choice: u32, text: String, tokens: u32 },
+    /// More text of a choice; empty only if its likelihoods were asked for. `tokens` is what the choice has produced so far.
+    Text { choice: u32, text: String, tokens: u32, likelihoods: Option<Box<Likelihoods>> },
     /// A choice is complete.
     End { choice: u32, reason: Finish, tokens: u32 },
     /// The call failed.
@@ -142,12 +143,18 @@ impl Door {
 /// The node's load, written by the step thread and read by everyone.
 #[derive(Debug, Default)]
 pub(crate) struct Gauges {
+    /// Output tokens of all calls.
+    pub(crate) generated: Counter,
     running: AtomicU32,
     waiting: AtomicU32,
     kv_usage_bits: AtomicU64,
 }
 
 impl Gauges {
+    pub(crate) fn new(generated: Counter) -> Self {
+        Self { generated, ..Self::default() }
+    }
+
     pub(crate) fn set(&self, load: Load) {
         self.running.store(load.running, Ordering::Relaxed);
         self.waiting.store(load.waiting, Ordering::Relaxed);

@@ -2,6 +2,8 @@
 
 mod fault;
 mod frames;
+mod load;
+mod logprobs;
 mod whole;
 
 pub(crate) use fault::Fault;
@@ -31,6 +33,11 @@ pub(crate) fn router(entrance: Arc<Entrance>) -> Router {
         .route("/v1/completions", post(completion))
         .route("/v1/models", get(models))
         .route("/v1/models/{id}", get(model))
+        .route("/v1/embeddings", post(|| async { Fault::no_such_api("embeddings") }))
+        .route("/v1/responses", post(|| async { Fault::no_such_api("responses") }))
+        .route("/v1/audio/{kind}", post(|| async { Fault::no_such_api("audio models") }))
+        .route("/v1/images/{kind}", post(|| async { Fault::no_such_api("image models") }))
+        .route("/load", get(load::stream))
         .route("/health", get(|| async {}))
         .route("/ping", get(|| async {}))
         .route("/version", get(|| async { Json(serde_json::json!({"version": env!("CARGO_PKG_VERSION")})) }))
@@ -69,9 +76,7 @@ async fn answer(entrance: &Entrance, admitted: Result<Admitted, Fault>) -> Respo
         },
         Err(fault) => fault.into_response(),
     };
-    let load = entrance.gauges.load();
-    let text = format!("{},{},{:.3},{}", load.running, load.waiting, load.kv_usage, entrance.engine.slots);
-    if let Ok(value) = HeaderValue::try_from(text) {
+    if let Ok(value) = HeaderValue::try_from(load::text(entrance)) {
         response.headers_mut().insert(HeaderName::from_static(names::HEADER_LOAD), value);
     }
     response

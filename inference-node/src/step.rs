@@ -27,7 +27,7 @@ use std::time::Duration;
 use service::channel::Receiver;
 use tokio::runtime::Handle;
 
-use crate::engine::{Engine, EngineError, SeqId, SequenceInput, StepResult, StepTime, Text};
+use crate::engine::{Engine, EngineError, NewToken, SeqId, SequenceInput, StepResult, StepTime, Text};
 use crate::queue::{Event, Finish, Gauges, Job};
 use crate::record::{Outcome, Recorder, Stall, StepDetail, StepRecord, TokenMark};
 use crate::schedule::{Offer, Phase, Scheduler, StepPlan, Work};
@@ -280,6 +280,7 @@ impl Driver {
     fn deliver(&mut self, plan: &StepPlan, result: &StepResult, shares: &[u64], end_ns: i64) -> StepRecord {
         let batch = u32::try_from(plan.work.len()).unwrap_or(u32::MAX);
         let mut record = StepRecord { end_ns, batch, tokens: Vec::with_capacity(plan.work.len()), detail: None };
+        self.gauges.generated.add(result.tokens.len() as u64);
         let mut tokens = result.tokens.iter();
         let mut ended = Vec::new();
         for (work, share) in plan.work.iter().zip(shares) {
@@ -301,7 +302,7 @@ impl Driver {
             }
             call.record.token(end_ns, choice.left_ns, choice.output == 0);
             choice.left(end_ns, self.steps, self.timeline.lag_ns());
-            if let Some(reason) = hand_out(choice, call, token.token, token.end, end_ns) {
+            if let Some(reason) = hand_out(choice, call, token, end_ns) {
                 ended.push((work.seq, reason));
             }
         }
@@ -327,9 +328,9 @@ impl Driver {
 }
 
 /// Sends a token's text. Returns why the choice is over, if it is.
-fn hand_out(choice: &mut Choice, call: &mut calls::OpenCall, token: u32, end: bool, end_ns: i64) -> Option<Finish> {
-    let mut piece = if end { choice.stream.finish() } else { choice.stream.push(token) };
-    let reason = match (end || piece.stopped, choice.output >= choice.output_max) {
+fn hand_out(choice: &mut Choice, call: &mut calls::OpenCall, token: &NewToken, end_ns: i64) -> Option<Finish> {
+    let mut piece = if token.end { choice.stream.finish() } else { choice.stream.push(token.token) };
+    let reason = match (token.end || piece.stopped, choice.output >= choice.output_max) {
         (true, _) => Some(Finish::Stop),
         (false, true) => Some(Finish::Length),
         (false, false) => None,
@@ -339,7 +340,10 @@ fn hand_out(choice: &mut Choice, call: &mut calls::OpenCall, token: u32, end: bo
     }
     if !piece.text.is_empty() {
         call.record.content_ns.get_or_insert(end_ns);
-        let event = Event::Text { choice: choice.index, text: piece.text, tokens: choice.output };
+    }
+    if !piece.text.is_empty() || token.likelihoods.is_some() {
+        let likelihoods = token.likelihoods.clone();
+        let event = Event::Text { choice: choice.index, text: piece.text, tokens: choice.output, likelihoods };
         // A client that is gone is noticed before the next step.
         let _ = call.job.events.try_send(event);
     }
@@ -369,30 +373,5 @@ fn sound(plan: &StepPlan, result: StepResult) -> Result<StepResult, EngineError>
     }
 }
 
-impl Choice {
-    fn new(call: u64, index: u32, stream: TextStream, output_max: u32, arrival_ns: i64) -> Self {
-        Self {
-            call,
-            index,
-            stream,
-            output: 0,
-            output_max,
-            left_ns: arrival_ns,
-            left_step: 0,
-            left_lag_ns: 0,
-            carried_us: 0,
-            scheduled: false,
-            preempted: false,
-        }
-    }
-
-    /// A token left.
-    fn left(&mut self, end_ns: i64, step: u64, lag_ns: i64) {
-        self.output += 1;
-        self.left_ns = end_ns;
-        self.left_step = step;
-        self.left_lag_ns = lag_ns;
-        self.carried_us = 0;
-        self.preempted = false;
-    }
-}
+#[cfg(test)]
+mod departed;

@@ -147,7 +147,7 @@ impl<'a> World<'a> {
         let wanted = self.rng.random_range(self.load.output_tokens.clone());
         // No two prompts are alike: what is measured is not the prefix cache.
         let prompt: Arc<[u32]> = (0..length).map(|at| (id.0 as u32).wrapping_mul(65_537).wrapping_add(at)).collect();
-        let sampling = Sampling { temperature: 0.0, top_p: 1.0, top_k: 0, seed: id.0, ignore_eos: true };
+        let sampling = Sampling { temperature: 0.0, seed: id.0, ignore_eos: true, ..Sampling::default() };
         let input = SequenceInput { prompt: Arc::clone(&prompt), max_tokens: wanted, sampling };
         self.engine.open(id, input)?;
         let offer = Offer { id, prompt, output_max: wanted, tenant: None, priority: 0, deadline_ns: None };

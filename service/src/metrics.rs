@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use crate::channel::Sender;
 
-pub use histogram::{Histogram, SECONDS};
+pub use histogram::{Histogram, SECONDS, TOKENS};
 
 /// The most label sets of one family; what comes later is counted under `__other__`.
 const SERIES_MAX: usize = 1_000;
@@ -145,10 +145,19 @@ impl Registry {
     /// The histogram of durations called `name` with these labels; the same one for the same labels.
     #[must_use]
     pub fn histogram(&self, name: &str, help: &str, labels: &[(&str, String)]) -> Histogram {
-        let make = || Series::Histogram(Histogram::new(SECONDS));
-        match self.series(FamilyKind::Histogram, name, help, labels, make) {
+        self.histogram_like(Histogram::of_seconds(SECONDS), name, help, labels)
+    }
+
+    /// The histogram of numbers of tokens called `name` with these labels; the same one for the same labels.
+    #[must_use]
+    pub fn histogram_of_tokens(&self, name: &str, help: &str, labels: &[(&str, String)]) -> Histogram {
+        self.histogram_like(Histogram::of_counts(TOKENS), name, help, labels)
+    }
+
+    fn histogram_like(&self, new: Histogram, name: &str, help: &str, labels: &[(&str, String)]) -> Histogram {
+        match self.series(FamilyKind::Histogram, name, help, labels, || Series::Histogram(new.clone())) {
             Found::Histogram(histogram) => histogram,
-            _ => Histogram::new(SECONDS),
+            _ => new,
         }
     }
 

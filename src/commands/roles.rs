@@ -136,9 +136,10 @@ pub(crate) async fn node(common: &Common, flags: &ClientFlags) -> Result<(), Fai
     let mut process = Process::start(&config)?;
     let deps = process.deps().clone();
     let built = process.build(async { Ok(inference_node::build(config.node, deps.clone()).await?) }).await?;
-    let address = ("node".to_owned(), format!("{}://{}", deps.tls.scheme(), built.http_addr()));
+    let address = |name: &str, addr| (name.to_owned(), format!("{}://{addr}", deps.tls.scheme()));
+    let addresses = [address("node", built.http_addr()), address("kserve", built.grpc_addr())];
     deps.tasks.spawn("node", built.run());
-    serve(process, &[address]).await
+    serve(process, &addresses).await
 }
 
 pub(crate) async fn gateway(common: &Common, flags: &ClientFlags) -> Result<(), Failure> {

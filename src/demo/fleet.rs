@@ -158,6 +158,8 @@ fn node(plan: &Plan, region: &Region, place: u16, host: Host, port: u16) -> infe
         http_addr: SocketAddr::from(([127, 0, 0, 1], port)),
         otlp_endpoint: plan.otlp_endpoint.clone(),
         fleet_secret: Some(Secret::new(FLEET_SECRET)),
+        // Free ones: the nodes' ports stand side by side.
+        grpc_addr: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
         ..inference_node::Config::default()
     };
     let sim = &mut config.engine.sim;

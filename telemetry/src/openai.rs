@@ -104,24 +104,30 @@ pub struct Options {
     /// Go on past the end-of-sequence token; an extension of the field's open engines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignore_eos: Option<bool>,
-    /// Log probabilities (not served).
+    /// Log probabilities: a flag in a chat, a number of alternatives in a text completion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logprobs: Option<Value>,
-    /// Log probabilities of alternatives (not served).
+    /// Alternatives whose log probabilities a chat names beside each token, 0 to 20.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub top_logprobs: Option<Value>,
+    pub top_logprobs: Option<u32>,
     /// Bias per token (not served unless empty).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logit_bias: Option<Value>,
-    /// Penalty on tokens seen (not served unless 0).
+    /// Penalty on tokens that the answer holds, -2 to 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub presence_penalty: Option<f64>,
-    /// Penalty on frequent tokens (not served unless 0).
+    /// Penalty on tokens for each time that the answer holds them, -2 to 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frequency_penalty: Option<f64>,
     /// Lower is more urgent; an extension of the field's open engines. Below 0 from a caller of the fleet only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
+    /// Penalty on tokens of prompt and answer, a divisor; an extension of the field's open engines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repetition_penalty: Option<f64>,
+    /// Keep tokens this likely beside the likeliest, 0 to 1; an extension of the field's open engines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_p: Option<f64>,
     /// The client's own name for its user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,

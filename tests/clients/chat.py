@@ -15,6 +15,20 @@ from openai import OpenAI
 GATEWAY, MODEL, KEY = sys.argv[1:4]
 
 
+def likelihoods(client, messages, text):
+    """The same answer in one piece: its tokens spell it, and each was the likeliest."""
+    whole = client.chat.completions.create(
+        model=MODEL, messages=messages, temperature=0, max_tokens=8, logprobs=True, top_logprobs=3
+    )
+    choice = whole.choices[0]
+    tokens = choice.logprobs.content
+    assert b"".join(bytes(token.bytes) for token in tokens).decode() == choice.message.content
+    assert text.startswith(choice.message.content), (text, choice.message.content)
+    for token in tokens:
+        best = token.top_logprobs
+        assert len(best) == 3 and best[0].logprob == token.logprob <= 0 and best[1].logprob <= best[0].logprob, token
+
+
 def main():
     trace_id = secrets.token_hex(16)
     headers = {"traceparent": f"00-{trace_id}-{secrets.token_hex(8)}-01"}
@@ -22,10 +36,11 @@ def main():
     models = [model.id for model in client.models.list()]
     assert MODEL in models, models
 
+    messages = [{"role": "user", "content": "What is the capital of France? Answer in one short sentence."}]
     begun = time.monotonic()
     stream = client.chat.completions.create(
         model=MODEL,
-        messages=[{"role": "user", "content": "What is the capital of France? Answer in one short sentence."}],
+        messages=messages,
         temperature=0,
         max_tokens=48,
         stream=True,
@@ -42,6 +57,7 @@ def main():
                 text += choice.delta.content
                 chunks += 1
             finish = choice.finish_reason or finish
+    likelihoods(client, messages, text)
     print(
         json.dumps(
             {

@@ -11,6 +11,10 @@ use crate::serve::Fault;
 const CHOICES_MAX: u32 = 8;
 /// Stop texts, as that API has it.
 const STOPS_MAX: usize = 4;
+/// Alternatives named beside a token, as the chat API has it.
+const ALTERNATIVES_MAX: u32 = 20;
+/// Largest repetition penalty; one of 2 is already far too strong for any model.
+const REPETITION_MAX: f64 = 100.0;
 /// Longest stop text in bytes.
 const STOP_BYTES_MAX: usize = 1_024;
 
@@ -28,21 +32,60 @@ pub(super) fn check(options: &Options, max_tokens: Option<u32>) -> Result<(), Fa
     if !options.top_p.is_none_or(|value| value > 0.0 && value <= 1.0) {
         return Err(Fault::invalid("top_p", "top_p must be above 0 and at most 1"));
     }
+    if !options.min_p.is_none_or(|value| (0.0..=1.0).contains(&value)) {
+        return Err(Fault::invalid("min_p", "min_p must be from 0 to 1"));
+    }
+    check_penalties(options)?;
     let stops = options.stop.as_ref().map_or(&[][..], |stop| stop.texts());
     if stops.len() > STOPS_MAX || stops.iter().any(|stop| stop.is_empty() || stop.len() > STOP_BYTES_MAX) {
         let text = format!("stop takes up to {STOPS_MAX} texts of 1 to {STOP_BYTES_MAX} bytes");
         return Err(Fault::invalid("stop", text));
     }
+    refuse("logit_bias", options.logit_bias.as_ref())
+}
+
+fn check_penalties(options: &Options) -> Result<(), Fault> {
     for (field, value) in
         [("presence_penalty", options.presence_penalty), ("frequency_penalty", options.frequency_penalty)]
     {
-        if value.is_some_and(|value| value != 0.0) {
-            return Err(Fault::unsupported(field, field));
+        if !value.is_none_or(|value| (-2.0..=2.0).contains(&value)) {
+            return Err(Fault::invalid(field, format!("{field} must be from -2 to 2")));
         }
     }
-    refuse("logprobs", options.logprobs.as_ref())?;
-    refuse("top_logprobs", options.top_logprobs.as_ref())?;
-    refuse("logit_bias", options.logit_bias.as_ref())
+    if !options.repetition_penalty.is_none_or(|value| value > 0.0 && value <= REPETITION_MAX) {
+        let text = format!("repetition_penalty must be above 0 and at most {REPETITION_MAX}");
+        return Err(Fault::invalid("repetition_penalty", text));
+    }
+    Ok(())
+}
+
+/// How many alternatives are to be named beside each token of a chat; `None` if no log probabilities are asked for.
+pub(super) fn chat_logprobs(options: &Options) -> Result<Option<u32>, Fault> {
+    let asked = match &options.logprobs {
+        None | Some(Value::Null) => false,
+        Some(Value::Bool(asked)) => *asked,
+        Some(_) => return Err(Fault::invalid("logprobs", "logprobs of a chat is true or false")),
+    };
+    let count = options.top_logprobs.unwrap_or(0);
+    if count > 0 && !asked {
+        return Err(Fault::invalid("top_logprobs", "top_logprobs needs logprobs to be true"));
+    }
+    if count > ALTERNATIVES_MAX {
+        return Err(Fault::invalid("top_logprobs", format!("top_logprobs must be from 0 to {ALTERNATIVES_MAX}")));
+    }
+    Ok(asked.then_some(count))
+}
+
+/// How many alternatives are to be named beside each token of a text completion; `None` if no log probabilities are asked for.
+pub(super) fn text_logprobs(options: &Options) -> Result<Option<u32>, Fault> {
+    let asked = match &options.logprobs {
+        None | Some(Value::Null | Value::Bool(false)) => return Ok(None),
+        Some(count) => count.as_u64().and_then(|count| u32::try_from(count).ok()),
+    };
+    match asked {
+        Some(count) if count <= ALTERNATIVES_MAX => Ok(Some(count)),
+        _ => Err(Fault::invalid("logprobs", format!("logprobs must be a number from 0 to {ALTERNATIVES_MAX}"))),
+    }
 }
 
 /// Options of chats alone.
@@ -101,13 +144,18 @@ pub(super) fn messages(messages: &[Message]) -> Result<Vec<ChatMessage>, Fault> 
 }
 
 /// How tokens are picked; `seed` is used if the client gives none.
-pub(super) fn sampling(options: &Options, seed: u64) -> Sampling {
+pub(super) fn sampling(options: &Options, likelihoods: Option<u32>, seed: u64) -> Sampling {
     Sampling {
         temperature: options.temperature.unwrap_or(1.0) as f32,
         top_p: options.top_p.unwrap_or(1.0) as f32,
+        min_p: options.min_p.unwrap_or(0.0) as f32,
+        repetition_penalty: options.repetition_penalty.unwrap_or(1.0) as f32,
+        presence_penalty: options.presence_penalty.unwrap_or(0.0) as f32,
+        frequency_penalty: options.frequency_penalty.unwrap_or(0.0) as f32,
         // -1 and 0 both mean all tokens.
         top_k: options.top_k.and_then(|k| u32::try_from(k).ok()).unwrap_or(0),
         seed: options.seed.map_or(seed, i64::cast_unsigned),
         ignore_eos: options.ignore_eos.unwrap_or(false),
+        likelihoods,
     }
 }

@@ -16,6 +16,7 @@ fn options_that_ask_for_nothing_pass() {
         json!({}),
         json!({"tools": [], "tool_choice": "auto", "response_format": {"type": "text"}, "modalities": ["text"]}),
         json!({"logprobs": false, "top_logprobs": 0, "logit_bias": {}, "presence_penalty": 0, "top_k": -1}),
+        json!({"presence_penalty": -2, "frequency_penalty": 2, "repetition_penalty": 1.1, "min_p": 0.05}),
         json!({"logprobs": null, "stop": [], "n": 1, "temperature": 0, "top_p": 1}),
     ] {
         let request = chat(harmless.clone());
@@ -23,8 +24,10 @@ fn options_that_ask_for_nothing_pass() {
         assert!(options::check_chat(&request).is_ok(), "{harmless}");
     }
     for asking in [
-        json!({"presence_penalty": 0.5}),
-        json!({"top_logprobs": 2}),
+        json!({"presence_penalty": 2.5}),
+        json!({"frequency_penalty": -3}),
+        json!({"repetition_penalty": 0}),
+        json!({"min_p": 1.5}),
         json!({"logit_bias": {"5": 1}}),
         json!({"top_p": 0}),
         json!({"n": 9}),
@@ -71,8 +74,37 @@ fn messages_become_text() {
 /// The client's seed is used as it is, also a negative one; 0 is greedy.
 #[test]
 fn sampling_settings() {
-    let sampling = options::sampling(&chat(json!({"seed": -1, "temperature": 0, "top_k": 40})).options, 5);
+    let sampling = options::sampling(&chat(json!({"seed": -1, "temperature": 0, "top_k": 40})).options, None, 5);
     assert_eq!((sampling.seed, sampling.temperature, sampling.top_k), (u64::MAX, 0.0, 40));
-    let free = options::sampling(&chat(json!({})).options, 5);
-    assert_eq!((free.seed, free.temperature, free.top_p, free.top_k), (5, 1.0, 1.0, 0));
+    let free = options::sampling(&chat(json!({})).options, Some(3), 5);
+    assert_eq!(free, crate::engine::Sampling { seed: 5, likelihoods: Some(3), ..Default::default() });
+}
+
+/// A chat asks by a flag and a number, a text completion by a number alone.
+#[test]
+fn logprobs_are_asked_for_in_two_ways() {
+    let asked = |read: fn(&telemetry::openai::Options) -> Result<Option<u32>, crate::serve::Fault>, extra| {
+        read(&chat(extra).options).ok()
+    };
+    for (extra, expected) in [
+        (json!({}), Some(None)),
+        (json!({"logprobs": false, "top_logprobs": 0}), Some(None)),
+        (json!({"logprobs": true}), Some(Some(0))),
+        (json!({"logprobs": true, "top_logprobs": 20}), Some(Some(20))),
+        (json!({"logprobs": true, "top_logprobs": 21}), None),
+        (json!({"top_logprobs": 2}), None),
+        (json!({"logprobs": 2}), None),
+    ] {
+        assert_eq!(asked(options::chat_logprobs, extra.clone()), expected, "{extra}");
+    }
+    for (extra, expected) in [
+        (json!({"logprobs": null}), Some(None)),
+        (json!({"logprobs": 0}), Some(Some(0))),
+        (json!({"logprobs": 5}), Some(Some(5))),
+        (json!({"logprobs": 21}), None),
+        (json!({"logprobs": true}), None),
+        (json!({"logprobs": -1}), None),
+    ] {
+        assert_eq!(asked(options::text_logprobs, extra.clone()), expected, "{extra}");
+    }
 }

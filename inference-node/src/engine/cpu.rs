@@ -1,20 +1,22 @@
-//! A real Llama-family model on the CPU, loaded from GGUF.
+//! A real Llama-family model on the CPU, loaded from GGUF or from safetensors.
 //!
 //! ```text
-//! gguf -> matrix, model          (weights and the forward pass)
-//! tokenizer, chat                (text in)
+//! gguf, safetensors -> checkpoint -> matrix, model   (weights and the forward pass)
+//! tokenizer, chat                                    (text in)
 //! step: rows of all work -> model.forward -> sample -> tokens
-//! tokenizer::Decoder             (text out)
+//! tokenizer::Decoder                                 (text out)
 //! ```
 //!
 //! All work of a step goes through the model in one pass. candle spreads the matrix products over the threads that the
 //! environment variable `CANDLE_NUM_THREADS` allows (default: all cores; 1 is best on a machine that does other work too).
 
 mod chat;
+mod checkpoint;
 mod gguf;
 mod kv;
 mod matrix;
 mod model;
+mod safetensors;
 mod sample;
 mod tokenizer;
 mod vector;
@@ -28,14 +30,16 @@ use serde::{Deserialize, Serialize};
 use service::config::range::within;
 
 use self::chat::Template;
-use self::gguf::{Fault, Gguf};
-use self::kv::Kv;
+use self::checkpoint::Checkpoint;
+use self::gguf::Fault;
+use self::kv::{Kv, Pool};
+pub use self::matrix::Weights;
 use self::model::{Llama, Row};
 use self::sample::Sampler;
 use self::tokenizer::Vocabulary;
 use super::{
-    ChatMessage, Engine, EngineDescription, EngineError, LEN_MAX, NewToken, SLOTS_MAX, SeqId, SequenceInput,
-    StepResult, StepTime, Text, TokenDecoder,
+    ChatMessage, Engine, EngineDescription, EngineError, LEN_MAX, Likelihood, Likelihoods, NewToken, SLOTS_MAX, SeqId,
+    SequenceInput, StepResult, StepTime, Text, TokenDecoder,
 };
 use crate::schedule::{Policy, StepPlan};
 
@@ -43,7 +47,7 @@ use crate::schedule::{Policy, StepPlan};
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Path of the GGUF file.
+    /// Path of the GGUF file, or of a directory with `config.json`, safetensors and `tokenizer.json`.
     pub model_path: PathBuf,
     /// Model name that clients send; `None` takes the one in the file.
     pub model: Option<String>,
@@ -51,6 +55,8 @@ pub struct Config {
     pub slots: u32,
     /// Longest sequence in tokens, at most what the model was trained for.
     pub max_len: u32,
+    /// How weights are kept: `auto`, `q8_0` or `f32`.
+    pub weights: Weights,
 }
 
 impl Config {
@@ -63,7 +69,7 @@ impl Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { model_path: PathBuf::new(), model: None, slots: 4, max_len: 2048 }
+        Self { model_path: PathBuf::new(), model: None, slots: 4, max_len: 2048, weights: Weights::Auto }
     }
 }
 
@@ -76,11 +82,18 @@ pub fn build(config: &Config) -> Result<Box<dyn Engine>, EngineError> {
     Ok(Box::new(engine))
 }
 
+/// Threads that the matrix products are spread over: `CANDLE_NUM_THREADS`, else `RAYON_NUM_THREADS`, else all cores, as candle has it.
+pub fn threads() -> usize {
+    let named = std::env::var("CANDLE_NUM_THREADS").ok().and_then(|text| text.parse().ok());
+    named.filter(|threads| *threads > 0).unwrap_or_else(candle_core::utils::get_num_threads)
+}
+
 struct Cpu {
     description: EngineDescription,
     language: Arc<Language>,
     model: Llama,
     sequences: HashMap<SeqId, Sequence>,
+    pool: Pool,
 }
 
 /// Rows of a step, and the sequences that they belong to.
@@ -91,7 +104,6 @@ struct Sequence {
     tokens: Vec<u32>,
     cache: Kv,
     sampler: Sampler,
-    ignore_eos: bool,
 }
 
 struct Language {
@@ -101,9 +113,9 @@ struct Language {
 
 impl Cpu {
     fn load(config: &Config) -> Result<Self, Fault> {
-        let mut file = Gguf::open(&config.model_path)?;
+        let mut file = Checkpoint::open(&config.model_path)?;
         let language = Language { vocabulary: Vocabulary::load(&file)?, template: Template::load(&file)? };
-        let model = Llama::load(&mut file)?;
+        let model = Llama::load(&mut file, config.weights)?;
         if language.vocabulary.len() > model.vocabulary() {
             return Err(file.fault("has more tokens than embeddings".to_owned()));
         }
@@ -112,7 +124,7 @@ impl Cpu {
         let description = EngineDescription {
             engine: "cpu".to_owned(),
             model: name.unwrap_or_else(|| "llama".to_owned()),
-            quantization: Some(if matrix::eight_bit_is_fast() { "q8_0" } else { "f32" }.to_owned()),
+            quantization: Some(model.form().name().to_owned()),
             tensor_parallel: None,
             accelerator: None,
             chips: None,
@@ -121,9 +133,10 @@ impl Cpu {
             policy: Policy::TokenBudget,
             prefix_cache: false,
             calibration_error: None,
+            likelihoods: true,
             simulated: None,
         };
-        Ok(Self { description, language: Arc::new(language), model, sequences: HashMap::new() })
+        Ok(Self { description, language: Arc::new(language), model, sequences: HashMap::new(), pool: Pool::default() })
     }
 
     /// The tokens that the plan runs, in plan order, and the sequences they belong to, out of the map so that the model can
@@ -140,7 +153,8 @@ impl Cpu {
                 self.sequences.extend(taken);
                 return Err(EngineError::Step { reason: format!("plan does not fit sequence {}", work.seq.0) });
             };
-            sequence.cache.truncate(from);
+            sequence.cache.truncate(from, &mut self.pool);
+            sequence.cache.reserve(to, &mut self.pool);
             for at in from..to {
                 let sample = work.yields && at + 1 == to;
                 rows.push(Row { token: sequence.tokens[at], sequence: taken.len(), sample });
@@ -163,11 +177,14 @@ impl Cpu {
         let mut tokens = Vec::with_capacity(logits.len());
         let yielding = plan.work.iter().zip(taken).filter(|(work, _)| work.yields);
         for ((work, (_, sequence)), logits) in yielding.zip(&logits) {
-            let picked = sequence.sampler.pick(&logits[..self.language.vocabulary.len()]);
+            let logits = &logits[..self.language.vocabulary.len()];
+            let picked = sequence.sampler.pick(logits);
             let token = picked.ok_or_else(|| EngineError::Step { reason: "the model gave no number".to_owned() })?;
             sequence.tokens.push(token);
-            let end = !sequence.ignore_eos && self.language.vocabulary.is_end(token);
-            tokens.push(NewToken { seq: work.seq, token, end });
+            let end = !sequence.sampler.rules().ignore_eos && self.language.vocabulary.is_end(token);
+            let likelihoods = sequence.sampler.rules().likelihoods.filter(|_| !end);
+            let likelihoods = likelihoods.map(|count| Box::new(self.language.likelihoods(logits, token, count)));
+            tokens.push(NewToken { seq: work.seq, token, end, likelihoods });
         }
         Ok(tokens)
     }
@@ -195,8 +212,7 @@ impl Engine for Cpu {
         let sequence = Sequence {
             tokens: input.prompt.to_vec(),
             cache: Kv::new(self.model.shape()),
-            ignore_eos: input.sampling.ignore_eos,
-            sampler: Sampler::new(input.sampling),
+            sampler: Sampler::new(input.sampling, &input.prompt),
         };
         self.sequences.insert(seq, sequence);
         Ok(())
@@ -206,7 +222,7 @@ impl Engine for Cpu {
         let started = Instant::now();
         for preempted in &plan.preempted {
             if let Some(sequence) = self.sequences.get_mut(&preempted.seq) {
-                sequence.cache.clear();
+                sequence.cache.truncate(0, &mut self.pool);
             }
         }
         let (rows, mut taken) = self.take(plan)?;
@@ -222,7 +238,18 @@ impl Engine for Cpu {
     }
 
     fn close(&mut self, seq: SeqId) {
-        self.sequences.remove(&seq);
+        if let Some(mut sequence) = self.sequences.remove(&seq) {
+            sequence.cache.truncate(0, &mut self.pool);
+        }
+    }
+}
+
+impl Language {
+    fn likelihoods(&self, logits: &[f32], picked: u32, count: u32) -> Likelihoods {
+        let (ln, likeliest) = sample::likeliest(logits, picked, count);
+        let named = |token, ln| Likelihood { bytes: self.vocabulary.piece(token), ln };
+        let likeliest = likeliest.into_iter().map(|(token, ln)| named(token, ln)).collect();
+        Likelihoods { picked: named(picked, ln), likeliest }
     }
 }
 

@@ -154,6 +154,7 @@ impl Sim {
             policy: if compiled { Policy::NeuronSlots } else { Policy::TokenBudget },
             prefix_cache: true,
             calibration_error: Some(calibration.mean_error_percent() / 100.0),
+            likelihoods: false,
             simulated: Some(note),
         };
         let jitter = StdRng::seed_from_u64(config.seed);
@@ -224,7 +225,7 @@ impl Sim {
         sequence.produced += 1;
         let end = sequence.ends_at.is_some_and(|at| sequence.produced >= at);
         let token = if end { text::END } else { sequence.writer.next_token() };
-        Ok(NewToken { seq, token, end })
+        Ok(NewToken { seq, token, end, likelihoods: None })
     }
 }
 

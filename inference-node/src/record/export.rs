@@ -22,6 +22,7 @@ use super::span::Spans;
 use super::{Lost, Origin, Record};
 use crate::config::RecordConfig;
 use crate::engine::Devices;
+use crate::metrics::Served;
 
 /// Longest time that one attempt may take.
 pub(crate) const ATTEMPT: Duration = Duration::from_secs(10);
@@ -59,6 +60,7 @@ pub(crate) struct Outbox {
     /// Spans in parcels that were not taken yet.
     held: Arc<AtomicUsize>,
     lost: Lost,
+    served: Option<Served>,
 }
 
 /// Sends parcels, one after another.
@@ -93,9 +95,16 @@ impl Outbox {
             batch: Vec::new(),
             held: Arc::clone(&held),
             lost: lost.clone(),
+            served: None,
         };
         let exporter = Exporter { config: config.clone(), parcels: received, uplink, origin, held, lost };
         (outbox, exporter)
+    }
+
+    /// Counts what it records in the node's own metrics too.
+    pub(crate) fn counting(mut self, served: Served) -> Self {
+        self.served = Some(served);
+        self
     }
 
     /// Runs until the step thread is gone and all its records are in parcels.
@@ -119,6 +128,9 @@ impl Outbox {
     }
 
     fn add(&mut self, record: Record) {
+        if let Some(served) = &self.served {
+            served.count(&record);
+        }
         match record {
             Record::Step(step) => self.spans.step(step, &mut self.batch),
             Record::Call(call) => self.batch.push(self.spans.call(&call)),

@@ -23,7 +23,7 @@ fn call() -> Arc<Call> {
         input_tokens: 3,
         output_max: 10,
         asked: Asked::default(),
-        sampling: Sampling { temperature: 0.0, top_p: 1.0, top_k: 0, seed: 0, ignore_eos: false },
+        sampling: Sampling { temperature: 0.0, ..Sampling::default() },
         stops: Arc::new([]),
         sampled: true,
     })
@@ -68,6 +68,7 @@ fn engine() -> EngineDescription {
         policy: crate::schedule::Policy::NeuronSlots,
         prefix_cache: false,
         calibration_error: None,
+        likelihoods: false,
         simulated: None,
     }
 }

@@ -76,6 +76,11 @@ impl Fault {
             .with_code("model_not_found")
     }
 
+    /// A path of OpenAI's API for which there is no engine here.
+    pub(crate) fn no_such_api(what: &str) -> Self {
+        Self::request(format!("{what} are not supported by this node")).with_code("unsupported_endpoint")
+    }
+
     /// No such path.
     pub(crate) fn no_such_route() -> Self {
         Self::new(StatusCode::NOT_FOUND, "invalid_request_error", "no such path")
@@ -118,6 +123,16 @@ impl Fault {
     /// A fault of ours.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", message)
+    }
+
+    /// What went wrong, for people.
+    pub(crate) fn message(&self) -> &str {
+        &self.body.error.message
+    }
+
+    /// Its place among HTTP's statuses.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
     }
 
     /// As the body of an answer or a frame of a stream.

@@ -9,7 +9,7 @@ use futures::stream;
 use serde::Serialize;
 use telemetry::openai::{Answer, AnswerMessage, CHAT_CHUNK, Choice, DONE, TEXT_COMPLETION, Usage, UsageField};
 
-use super::{Fault, created};
+use super::{Fault, created, logprobs};
 use crate::admit::{Admitted, Style};
 use crate::queue::Event;
 
@@ -18,6 +18,7 @@ pub(super) fn respond(admitted: Admitted) -> Response {
     let frames = Frames {
         begun: vec![false; admitted.choices as usize],
         tokens: vec![0; admitted.choices as usize],
+        offsets: vec![0; admitted.choices as usize],
         open: admitted.choices,
         admitted,
     };
@@ -44,6 +45,8 @@ struct Frames {
     begun: Vec<bool>,
     /// Output tokens of each choice so far.
     tokens: Vec<u32>,
+    /// Characters of each choice's tokens so far, where log probabilities were asked for.
+    offsets: Vec<usize>,
     /// Choices that go on.
     open: u32,
 }
@@ -53,10 +56,14 @@ impl Frames {
     async fn next(&mut self) -> (Bytes, bool) {
         let mut out = Vec::with_capacity(512);
         let ended = match self.admitted.events.recv().await {
-            Some(Event::Text { choice, text, tokens }) => {
+            Some(Event::Text { choice, text, tokens, likelihoods }) => {
                 self.count(choice, tokens);
                 self.begin(choice, &mut out);
-                self.chunk(self.piece(choice, text), &mut out);
+                let mut piece = self.piece(choice, text);
+                if let (Some(likelihoods), Some(offset)) = (likelihoods, self.offsets.get_mut(choice as usize)) {
+                    piece.logprobs = Some(logprobs::of(self.admitted.style, &[&likelihoods], offset));
+                }
+                self.chunk(piece, &mut out);
                 false
             }
             Some(Event::End { choice, reason, tokens }) => {

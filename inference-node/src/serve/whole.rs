@@ -2,9 +2,17 @@
 
 use telemetry::openai::{Answer, AnswerMessage, CHAT_COMPLETION, Choice, TEXT_COMPLETION, Usage, UsageField};
 
-use super::{Fault, created};
+use super::{Fault, created, logprobs};
 use crate::admit::{Admitted, Style};
+use crate::engine::Likelihoods;
 use crate::queue::Event;
+
+/// What came of one choice.
+#[derive(Clone, Default)]
+struct Part {
+    text: String,
+    likelihoods: Vec<Likelihoods>,
+}
 
 /// Waits for all choices.
 ///
@@ -14,14 +22,15 @@ use crate::queue::Event;
 /// # Cancel safety
 /// Dropping the future frees the call's slots.
 pub(super) async fn collect(mut admitted: Admitted) -> Result<Answer, Fault> {
-    let mut texts = vec![String::new(); admitted.choices as usize];
-    let mut choices = Vec::with_capacity(texts.len());
+    let mut parts = vec![Part::default(); admitted.choices as usize];
+    let mut choices = Vec::with_capacity(parts.len());
     let mut output = 0;
-    while choices.len() < texts.len() {
+    while choices.len() < parts.len() {
         match admitted.events.recv().await {
-            Some(Event::Text { choice, text, .. }) => {
-                if let Some(all) = texts.get_mut(choice as usize) {
-                    all.push_str(&text);
+            Some(Event::Text { choice, text, likelihoods, .. }) => {
+                if let Some(part) = parts.get_mut(choice as usize) {
+                    part.text.push_str(&text);
+                    part.likelihoods.extend(likelihoods.map(|likelihoods| *likelihoods));
                 }
             }
             Some(Event::End { choice, reason, tokens }) => {
@@ -37,7 +46,10 @@ pub(super) async fn collect(mut admitted: Admitted) -> Result<Answer, Fault> {
         }
     }
     choices.sort_by_key(|choice| choice.index);
-    for (choice, text) in choices.iter_mut().zip(texts) {
+    let asked = admitted.call.sampling.likelihoods.is_some();
+    for (choice, Part { text, likelihoods }) in choices.iter_mut().zip(parts) {
+        let likelihoods: Vec<&Likelihoods> = likelihoods.iter().collect();
+        choice.logprobs = asked.then(|| logprobs::of(admitted.style, &likelihoods, &mut 0));
         match admitted.style {
             Style::Chat => {
                 choice.message = Some(AnswerMessage {

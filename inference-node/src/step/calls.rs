@@ -32,6 +32,34 @@ pub(super) struct Choice {
     pub(super) preempted: bool,
 }
 
+impl Choice {
+    pub(super) fn new(call: u64, index: u32, stream: TextStream, output_max: u32, arrival_ns: i64) -> Self {
+        Self {
+            call,
+            index,
+            stream,
+            output: 0,
+            output_max,
+            left_ns: arrival_ns,
+            left_step: 0,
+            left_lag_ns: 0,
+            carried_us: 0,
+            scheduled: false,
+            preempted: false,
+        }
+    }
+
+    /// A token left.
+    pub(super) fn left(&mut self, end_ns: i64, step: u64, lag_ns: i64) {
+        self.output += 1;
+        self.left_ns = end_ns;
+        self.left_step = step;
+        self.left_lag_ns = lag_ns;
+        self.carried_us = 0;
+        self.preempted = false;
+    }
+}
+
 /// One open call.
 pub(super) struct OpenCall {
     pub(super) job: Job,

@@ -1,5 +1,6 @@
 //! What clients of the API see.
 
+use futures::StreamExt;
 use serde_json::{Value, json};
 
 use crate::world::{PATIENCE, World, first_text, frames};
@@ -111,6 +112,10 @@ async fn faults() {
     let huge = world.client.post(format!("{}/v1/chat/completions", world.url)).body(vec![b' '; 9 << 20]).send().await;
     // The server may close the connection before it has read all of a body that is too large.
     assert!(huge.is_err() || huge.unwrap().status() == 413);
+    let embeddings: Value =
+        world.post("/v1/embeddings", &json!({"model": "Llama-3-8B", "input": "x"})).await.json().await.unwrap();
+    assert_eq!(embeddings["error"]["code"], "unsupported_endpoint");
+    assert!(embeddings["error"]["message"].as_str().unwrap().starts_with("embeddings are not supported"));
     let missing = world.client.get(format!("{}/v2/x", world.url)).send().await.unwrap();
     assert_eq!(
         (missing.status().as_u16(), missing.json::<Value>().await.unwrap()["error"]["type"].is_string()),
@@ -143,6 +148,114 @@ async fn models_and_health() {
     assert!(metrics.contains("vllm:num_requests_running{"), "{metrics}");
     assert!(metrics.contains("tokenwatt_node_spans_lost_total 0"), "{metrics}");
     world.end().await;
+}
+
+/// Existing dashboards find what they draw: vLLM's names, with figures that agree with the usage.
+#[tokio::test]
+async fn metrics_have_the_names_of_vllm() {
+    let world = World::start(|_| {}).await;
+    for tokens in [1, 6] {
+        world.chat(&World::chat_body(tokens, false)).await.text().await.unwrap();
+    }
+    let labels = "model_name=\"Llama-3-8B\"";
+    let page =
+        || async { world.client.get(format!("{}/metrics", world.url)).send().await.unwrap().text().await.unwrap() };
+    let value = |page: &str, name: &str, more: &str| -> f64 {
+        let mut lines = page.lines().filter(|line| line.starts_with(&format!("{name}{{")) && line.contains(labels));
+        let line = lines.find(|line| line.contains(more)).unwrap_or_else(|| panic!("{name} is not in {page}"));
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    // The recorder counts a call a moment after its answer.
+    let counted = async {
+        loop {
+            let page = page().await;
+            if value(&page, "vllm:request_success_total", "\"length\"") >= 2.0 {
+                return page;
+            }
+        }
+    };
+    let page = tokio::time::timeout(PATIENCE, counted).await.unwrap();
+    for (name, expected) in [
+        ("vllm:generation_tokens_total", 7.0),
+        ("vllm:request_generation_tokens_sum", 7.0),
+        ("vllm:request_params_max_tokens_sum", 7.0),
+        ("vllm:inter_token_latency_seconds_count", 5.0),
+        ("vllm:time_per_output_token_seconds_count", 5.0),
+        ("vllm:time_to_first_token_seconds_count", 2.0),
+        ("vllm:e2e_request_latency_seconds_count", 2.0),
+        ("vllm:request_queue_time_seconds_count", 2.0),
+        ("vllm:request_prefill_time_seconds_count", 2.0),
+        ("vllm:request_decode_time_seconds_count", 2.0),
+        ("vllm:num_requests_running", 0.0),
+        ("vllm:num_requests_waiting", 0.0),
+        ("vllm:kv_cache_usage_perc", 0.0),
+        ("vllm:gpu_cache_usage_perc", 0.0),
+        ("vllm:num_preemptions_total", 0.0),
+    ] {
+        assert_eq!(value(&page, name, ""), expected, "{name}");
+    }
+    assert!(value(&page, "vllm:time_to_first_token_seconds_sum", "") > 0.0);
+    assert_eq!(value(&page, "vllm:prompt_tokens_total", ""), value(&page, "vllm:request_prompt_tokens_sum", ""));
+    world.end().await;
+}
+
+/// The heartbeat tells the load without being asked again, and ends when the node takes no more calls.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heartbeat_for_gateways() {
+    let world = World::start(|config| config.engine.sim.slots = 4).await;
+    let response = world.client.get(format!("{}/load", world.url)).send().await.unwrap();
+    assert!(response.headers()["content-type"].to_str().unwrap().starts_with("text/event-stream"));
+    let call = first_text(world.chat(&World::chat_body(3000, true)).await).await;
+    let mut beats = response.bytes_stream();
+    let mut seen = String::new();
+    let busy = async {
+        while !seen.ends_with("data: 1,0,0.250,4\n\n") {
+            seen.push_str(std::str::from_utf8(&beats.next().await.unwrap().unwrap()).unwrap());
+        }
+    };
+    tokio::time::timeout(PATIENCE, busy).await.expect("a beat tells of the call");
+    drop(call);
+    let ending = tokio::spawn(async move { while beats.next().await.is_some_and(|beat| beat.is_ok()) {} });
+    world.end().await;
+    tokio::time::timeout(PATIENCE, ending).await.expect("the heartbeat ends").unwrap();
+}
+
+/// A client that goes away before its answer frees its slot too, though nothing is streamed to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn departed_client_of_a_whole_answer() {
+    let world = World::start(|config| {
+        config.queue_max = 0;
+        config.engine.sim.slots = 1;
+    })
+    .await;
+    let body = World::chat_body(4000, false);
+    let request = world.client.post(format!("{}/v1/chat/completions", world.url)).json(&body);
+    let running = async {
+        loop {
+            let page = world.client.get(format!("{}/metrics", world.url)).send().await.unwrap().text().await.unwrap();
+            if page.lines().any(|line| line.starts_with("vllm:num_requests_running{") && line.ends_with(" 1")) {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        answer = request.send() => panic!("{answer:?}"),
+        () = running => {}
+    }
+    // The request's future is gone, and its connection with it.
+    let next = async {
+        while world.chat(&World::chat_body(1, false)).await.status() == 429 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, next).await.expect("the slot is free again");
+    let received = world.end().await;
+    let reasons: Vec<String> = received
+        .named("llm_request")
+        .iter()
+        .map(|span| crate::world::attributes(&span.attributes)["gen_ai.response.finish_reasons"].clone())
+        .collect();
+    assert!(reasons.contains(&"abort".to_owned()), "{reasons:?}");
 }
 
 /// With all slots and places taken the next call gets 429 at once; the place of a client that goes

@@ -280,7 +280,8 @@ async fn a_worker_of_another_version_is_left_out() {
     let stop = CancellationToken::new();
     let (stopped, tls) = (stop.clone(), Acceptor::default());
     let limits = service::listen::Limits::default();
-    let serving = tokio::spawn(async move { service::listen::serve_http(listener, &tls, limits, router, stopped).await });
+    let serving =
+        tokio::spawn(async move { service::listen::serve_http(listener, &tls, limits, router, stopped).await });
     served.list.push(address.clone());
     let query = served.coordinator(&fleet, 2).await;
     assert_eq!(query.engine.cluster.ready().len(), 2);

@@ -8,7 +8,30 @@ use std::time::Duration;
 /// Bounds for times from milliseconds to a minute, seconds; 1.0 is one of them.
 pub const SECONDS: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
-/// How long things take. Clones share the counts.
+/// Bounds for numbers of tokens, up to the longest contexts there are.
+pub const TOKENS: &[f64] = &[
+    1.0,
+    2.0,
+    5.0,
+    10.0,
+    20.0,
+    50.0,
+    100.0,
+    200.0,
+    500.0,
+    1_000.0,
+    2_000.0,
+    5_000.0,
+    10_000.0,
+    20_000.0,
+    50_000.0,
+    100_000.0,
+    200_000.0,
+    500_000.0,
+    1_000_000.0,
+];
+
+/// How long things take, or how many there are. Clones share the counts.
 #[derive(Debug, Clone)]
 pub struct Histogram(Arc<Counts>);
 
@@ -17,26 +40,47 @@ struct Counts {
     bounds: &'static [f64],
     /// One per bound, and one for what lies above all.
     buckets: Vec<AtomicU64>,
-    sum_ns: AtomicU64,
+    /// Nanoseconds, or what is counted.
+    sum: AtomicU64,
+    /// What the sum is divided by when it is shown.
+    scale: f64,
 }
 
 impl Histogram {
-    pub(super) fn new(bounds: &'static [f64]) -> Self {
+    /// Of durations, bounds in seconds.
+    pub(super) fn of_seconds(bounds: &'static [f64]) -> Self {
+        Self::new(bounds, 1e9)
+    }
+
+    /// Of whole numbers.
+    pub(super) fn of_counts(bounds: &'static [f64]) -> Self {
+        Self::new(bounds, 1.0)
+    }
+
+    fn new(bounds: &'static [f64], scale: f64) -> Self {
         let buckets = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
-        Self(Arc::new(Counts { bounds, buckets, sum_ns: AtomicU64::new(0) }))
+        Self(Arc::new(Counts { bounds, buckets, sum: AtomicU64::new(0), scale }))
     }
 
     /// Counts one duration.
     pub fn observe(&self, duration: Duration) {
-        let seconds = duration.as_secs_f64();
-        let place = self.0.bounds.partition_point(|bound| *bound < seconds);
+        self.add(duration.as_secs_f64(), u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// Counts one number of things, in a histogram of such numbers.
+    pub fn observe_count(&self, count: u64) {
+        self.add(count as f64, count);
+    }
+
+    fn add(&self, value: f64, sum: u64) {
+        let place = self.0.bounds.partition_point(|bound| *bound < value);
         if let Some(bucket) = self.0.buckets.get(place) {
             bucket.fetch_add(1, Ordering::Relaxed);
         }
-        self.0.sum_ns.fetch_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.0.sum.fetch_add(sum, Ordering::Relaxed);
     }
 
-    /// Durations counted so far.
+    /// Values counted so far.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).sum()
@@ -53,7 +97,7 @@ impl Histogram {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {total}");
         }
-        let sum = self.0.sum_ns.load(Ordering::Relaxed) as f64 / 1e9;
+        let sum = self.0.sum.load(Ordering::Relaxed) as f64 / self.0.scale;
         let _ = writeln!(text, "{name}_count{braces} {total}\n{name}_sum{braces} {sum}");
     }
 }

@@ -62,6 +62,23 @@ async fn queue_depth_is_shown() {
     assert_eq!(registry.render(), "# EOF\n");
 }
 
+/// A histogram of numbers sums what it counted, not nanoseconds.
+#[test]
+fn histograms_of_tokens_sum_tokens() {
+    let registry = Registry::new();
+    let histogram = registry.histogram_of_tokens("tokenwatt_x_tokens", "Tokens.", &[]);
+    [1, 2, 3, 2_000_000].into_iter().for_each(|count| histogram.observe_count(count));
+    let text = registry.render();
+    for line in [
+        "tokenwatt_x_tokens_bucket{le=\"2.0\"} 2",
+        "tokenwatt_x_tokens_bucket{le=\"1000000.0\"} 3",
+        "tokenwatt_x_tokens_count 4",
+        "tokenwatt_x_tokens_sum 2000006",
+    ] {
+        assert!(text.contains(&format!("{line}\n")), "{line} is not in {text}");
+    }
+}
+
 /// A histogram's buckets add up to its count, and a bound belongs to its bucket.
 #[test]
 fn histograms_have_cumulative_buckets() {

@@ -117,7 +117,7 @@ pub struct Choice {
     /// Text answer or piece of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Always `null`: log probabilities are not served.
+    /// Log probabilities, in the shape of a chat or of a text completion; `null` where none were asked for.
     #[serde(default)]
     pub logprobs: Option<Value>,
     /// `stop`, `length`, …; `null` until the end.

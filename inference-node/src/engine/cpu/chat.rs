@@ -2,8 +2,11 @@
 
 use minijinja::{Environment, context};
 use serde::Serialize;
+use serde_json::Value;
 
+use super::checkpoint::Checkpoint;
 use super::gguf::{Fault, Gguf};
+use super::safetensors::{Safetensors, json};
 use crate::engine::{ChatMessage, EngineError};
 
 /// Used where the file brings no template: the plain ChatML form.
@@ -24,8 +27,31 @@ struct Turn<'a> {
 }
 
 impl Template {
-    /// Compiles the file's template.
-    pub(crate) fn load(file: &Gguf) -> Result<Self, Fault> {
+    /// Compiles the model's template.
+    pub(crate) fn load(model: &Checkpoint) -> Result<Self, Fault> {
+        match model {
+            Checkpoint::Gguf(file) => Self::from_gguf(file),
+            Checkpoint::Safetensors(files) => Self::from_json(files),
+        }
+    }
+
+    /// From `tokenizer_config.json`, or `chat_template.jinja` beside it.
+    fn from_json(files: &Safetensors) -> Result<Self, Fault> {
+        let settings = match files.directory().join("tokenizer_config.json").is_file() {
+            true => json(files.directory(), "tokenizer_config.json")?,
+            false => Value::Null,
+        };
+        let own = std::fs::read_to_string(files.directory().join("chat_template.jinja")).ok();
+        let source = own.as_deref().or_else(|| settings["chat_template"].as_str()).unwrap_or(CHATML);
+        let spelled = |key: &str| {
+            let token = settings[key].as_str().or_else(|| settings[key]["content"].as_str());
+            token.unwrap_or_default().to_owned()
+        };
+        Self::compile(source, spelled("bos_token"), spelled("eos_token"))
+            .map_err(|error| files.fault(format!("has an unusable chat template: {error}")))
+    }
+
+    fn from_gguf(file: &Gguf) -> Result<Self, Fault> {
         let source = file.text("tokenizer.chat_template").unwrap_or(CHATML);
         let tokens = file.texts("tokenizer.ggml.tokens")?;
         let spelled = |key: &str| file.id(key).and_then(|id| tokens.get(id as usize)).cloned().unwrap_or_default();

@@ -55,7 +55,7 @@ impl Gguf {
         }
         let heads = self.count("llama.attention.head_count")?;
         let hidden = self.count("llama.embedding_length")?;
-        let shape = Shape {
+        Ok(Shape {
             layers: self.count("llama.block_count")?,
             hidden,
             heads,
@@ -65,9 +65,7 @@ impl Gguf {
             context: self.count("llama.context_length")?,
             rope_base: self.float("llama.rope.freq_base").unwrap_or(10_000.0),
             norm_epsilon: self.float("llama.attention.layer_norm_rms_epsilon").unwrap_or(1e-5),
-        };
-        self.check(&shape)?;
-        Ok(shape)
+        })
     }
 
     /// A tensor as f32 rows, `[rows, columns]` or `[columns]`.
@@ -77,16 +75,6 @@ impl Gguf {
             .tensor(&mut self.reader, name, &Device::Cpu)
             .and_then(|tensor| tensor.dequantize(&Device::Cpu));
         read.map_err(|error| self.fault(format!("has no readable tensor `{name}`: {error}")))
-    }
-
-    /// A one-dimensional tensor of exactly `len` values.
-    pub(crate) fn vector(&mut self, name: &str, len: usize) -> Result<Vec<f32>, Fault> {
-        let values = self.tensor(name)?.to_vec1::<f32>();
-        let values = values.map_err(|error| self.fault(format!("tensor `{name}` is no vector: {error}")))?;
-        if values.len() != len {
-            return Err(self.fault(format!("tensor `{name}` has {} values, expected {len}", values.len())));
-        }
-        Ok(values)
     }
 
     pub(crate) fn has(&self, tensor: &str) -> bool {
@@ -158,24 +146,33 @@ impl Gguf {
     fn float(&self, key: &str) -> Option<f32> {
         self.content.metadata.get(key).and_then(|value| value.to_f32().ok())
     }
+}
 
-    fn check(&self, shape: &Shape) -> Result<(), Fault> {
-        let sound = shape.heads.is_multiple_of(shape.kv_heads)
-            && shape.head_dim > 0
-            && shape.head_dim.is_multiple_of(2)
-            && shape.layers <= 512
-            && shape.hidden <= 1 << 16
-            && shape.feed_forward <= 1 << 18
-            && shape.heads <= 1 << 10
-            && shape.head_dim <= 1 << 10;
-        if sound { Ok(()) } else { Err(self.fault(format!("declares sizes that cannot be: {shape:?}"))) }
+impl Shape {
+    /// Whether a model can have these sizes.
+    pub(crate) fn sound(&self) -> bool {
+        self.kv_heads > 0
+            && self.heads.is_multiple_of(self.kv_heads)
+            && self.head_dim > 0
+            && self.head_dim.is_multiple_of(2)
+            && self.layers <= 512
+            && self.hidden <= 1 << 16
+            && self.feed_forward <= 1 << 18
+            && self.heads <= 1 << 10
+            && self.head_dim <= 1 << 10
     }
 }
 
-/// What is wrong with a model file.
+/// What is wrong with a model.
 #[derive(Debug, thiserror::Error)]
-#[error("model file {} {problem}", path.display())]
+#[error("model {} {problem}", path.display())]
 pub(crate) struct Fault {
     path: PathBuf,
     problem: String,
+}
+
+impl Fault {
+    pub(crate) fn of(path: &Path, problem: String) -> Self {
+        Self { path: path.to_owned(), problem }
+    }
 }

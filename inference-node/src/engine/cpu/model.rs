@@ -4,10 +4,11 @@
 //! at once (this is where batching pays), attention looks at each row's own sequence. A row's result does not depend on
 //! which other rows were in the batch.
 
-use super::gguf::{Fault, Gguf, Shape};
-use super::kv::Kv;
-use super::matrix::Matrix;
-use super::vector::{add, dot, normalize, rotate, silu_times, softmax};
+use super::checkpoint::Checkpoint;
+use super::gguf::{Fault, Shape};
+use super::kv::{Kv, Past};
+use super::matrix::{Matrix, Weights};
+use super::vector::{Heads, Turn, add, attend, normalize, rotate, silu_times, turns};
 
 /// One token to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +24,7 @@ pub(crate) struct Row {
 /// A loaded model.
 pub(crate) struct Llama {
     shape: Shape,
+    form: Weights,
     embedding: Matrix,
     layers: Vec<Layer>,
     norm: Vec<f32>,
@@ -45,22 +47,31 @@ struct Layer {
 
 impl Llama {
     /// Reads the weights. Takes about a second for 135 M parameters.
-    pub(crate) fn load(file: &mut Gguf) -> Result<Self, Fault> {
+    pub(crate) fn load(file: &mut Checkpoint, form: Weights) -> Result<Self, Fault> {
         let shape = file.shape()?;
-        let embedding = matrix(file, &["token_embd.weight"], shape.hidden)?;
-        let head = if file.has("output.weight") { Some(matrix(file, &["output.weight"], shape.hidden)?) } else { None };
+        let form = form.settled(shape.hidden).map_err(|error| file.fault(format!("cannot be tried: {error}")))?;
+        let embedding = matrix(file, &["token_embd.weight"], shape.hidden, form)?;
+        let head = match file.has("output.weight") {
+            true => Some(matrix(file, &["output.weight"], shape.hidden, form)?),
+            false => None,
+        };
         let mut layers = Vec::with_capacity(shape.layers);
         for index in 0..shape.layers {
-            layers.push(Layer::load(file, &shape, index)?);
+            layers.push(Layer::load(file, &shape, index, form)?);
         }
         let norm = file.vector("output_norm.weight", shape.hidden)?;
         let half = shape.head_dim / 2;
         let frequencies = (0..half).map(|pair| shape.rope_base.powf(-(pair as f32) / half as f32)).collect();
-        Ok(Self { shape, embedding, layers, norm, head, frequencies })
+        Ok(Self { shape, form, embedding, layers, norm, head, frequencies })
     }
 
     pub(crate) fn shape(&self) -> &Shape {
         &self.shape
+    }
+
+    /// How the weights are kept.
+    pub(crate) fn form(&self) -> Weights {
+        self.form
     }
 
     /// Tokens in the vocabulary; row ids must be smaller.
@@ -68,24 +79,26 @@ impl Llama {
         self.embedding.rows()
     }
 
-    /// Runs `rows`, appends their keys and values to `caches`, and gives the logits of the rows that sample, in order.
+    /// Runs `rows`, writes their keys and values to `caches`, which have room for them, and gives the logits of the rows that sample, in order.
     pub(crate) fn forward(&self, rows: &[Row], caches: &mut [&mut Kv]) -> candle_core::Result<Vec<Vec<f32>>> {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
         let positions = positions(rows, caches);
+        let turns: Vec<_> = positions.iter().map(|position| turns(*position, &self.frequencies)).collect();
         let ids: Vec<u32> = rows.iter().map(|row| row.token).collect();
         let mut stream = self.embedding.lookup(&ids)?;
         for (index, layer) in self.layers.iter().enumerate() {
             let normed = self.normed(&stream, &layer.attention_norm, layer.qkv.stride());
             let mut qkv = layer.qkv.apply(normed, rows.len())?;
-            self.remember(index, rows, &positions, &mut qkv, caches);
+            self.remember(index, rows, &positions, &turns, &mut qkv, caches);
             let mixed = self.attend(index, rows, &positions, &qkv, caches, layer.output.stride());
             add(&mut stream, &layer.output.apply(mixed, rows.len())?);
             let normed = self.normed(&stream, &layer.feed_norm, layer.gate_up.stride());
             let gated = self.gated(&layer.gate_up.apply(normed, rows.len())?, layer.down.stride());
             add(&mut stream, &layer.down.apply(gated, rows.len())?);
         }
+        rows.iter().for_each(|row| caches[row.sequence].extend(1));
         self.logits(rows, &stream)
     }
 
@@ -101,12 +114,22 @@ impl Llama {
     }
 
     /// Rotates queries and keys to their positions and stores keys and values.
-    fn remember(&self, layer: usize, rows: &[Row], positions: &[usize], qkv: &mut [f32], caches: &mut [&mut Kv]) {
+    fn remember(
+        &self,
+        layer: usize,
+        rows: &[Row],
+        positions: &[usize],
+        turns: &[Vec<Turn>],
+        qkv: &mut [f32],
+        caches: &mut [&mut Kv],
+    ) {
         let (queries, keys) = (self.shape.heads * self.shape.head_dim, self.shape.kv_heads * self.shape.head_dim);
-        for ((row, position), all) in rows.iter().zip(positions).zip(qkv.chunks_exact_mut(queries + 2 * keys)) {
-            rotate(&mut all[..queries + keys], *position, &self.frequencies);
+        for (((row, position), turns), all) in
+            rows.iter().zip(positions).zip(turns).zip(qkv.chunks_exact_mut(queries + 2 * keys))
+        {
+            rotate(&mut all[..queries + keys], turns);
             let (key, value) = all[queries..].split_at(keys);
-            caches[row.sequence].push(layer, key, value);
+            caches[row.sequence].write(layer, *position, key, value);
         }
     }
 
@@ -121,28 +144,14 @@ impl Llama {
         stride: usize,
     ) -> Vec<f32> {
         let (size, kv_heads) = (self.shape.head_dim, self.shape.kv_heads);
-        let group = self.shape.heads / kv_heads;
-        let scale = 1.0 / (size as f32).sqrt();
-        let width = (self.shape.heads + 2 * kv_heads) * size;
+        let heads = Heads { size, kv_heads, group: self.shape.heads / kv_heads };
+        let (queries, width) = (self.shape.heads * size, kv_heads * size);
         let mut out = vec![0.0; rows.len() * stride];
         let mut scores = Vec::new();
-        for (index, (row, position)) in rows.iter().zip(positions).enumerate() {
-            let cache = &caches[row.sequence];
-            let (keys, values) = (cache.keys(layer), cache.values(layer));
-            for head in 0..self.shape.heads {
-                let query = &qkv[index * width + head * size..][..size];
-                let at = (head / group) * size;
-                scores.clear();
-                let seen = keys.chunks_exact(kv_heads * size).take(position + 1);
-                scores.extend(seen.map(|key| dot(query, &key[at..at + size]) * scale));
-                softmax(&mut scores);
-                let target = &mut out[index * stride + head * size..][..size];
-                for (value, weight) in values.chunks_exact(kv_heads * size).zip(&scores) {
-                    for (sum, part) in target.iter_mut().zip(&value[at..at + size]) {
-                        *sum += weight * part;
-                    }
-                }
-            }
+        let all = qkv.chunks_exact(queries + 2 * width).zip(out.chunks_exact_mut(stride));
+        for ((row, position), (qkv, target)) in rows.iter().zip(positions).zip(all) {
+            let past: Vec<Past<'_>> = caches[row.sequence].past(layer, position + 1).collect();
+            attend(heads, &past, &qkv[..queries], &mut scores, &mut target[..queries]);
         }
         out
     }
@@ -177,17 +186,17 @@ impl Llama {
 }
 
 impl Layer {
-    fn load(file: &mut Gguf, shape: &Shape, index: usize) -> Result<Self, Fault> {
+    fn load(file: &mut Checkpoint, shape: &Shape, index: usize, form: Weights) -> Result<Self, Fault> {
         let name = |part: &str| format!("blk.{index}.{part}.weight");
         let (q, k, v) = (name("attn_q"), name("attn_k"), name("attn_v"));
         let heads = shape.heads * shape.head_dim;
         let layer = Self {
             attention_norm: file.vector(&name("attn_norm"), shape.hidden)?,
-            qkv: matrix(file, &[&q, &k, &v], shape.hidden)?,
-            output: matrix(file, &[&name("attn_output")], heads)?,
+            qkv: matrix(file, &[&q, &k, &v], shape.hidden, form)?,
+            output: matrix(file, &[&name("attn_output")], heads, form)?,
             feed_norm: file.vector(&name("ffn_norm"), shape.hidden)?,
-            gate_up: matrix(file, &[&name("ffn_gate"), &name("ffn_up")], shape.hidden)?,
-            down: matrix(file, &[&name("ffn_down")], shape.feed_forward)?,
+            gate_up: matrix(file, &[&name("ffn_gate"), &name("ffn_up")], shape.hidden, form)?,
+            down: matrix(file, &[&name("ffn_down")], shape.feed_forward, form)?,
         };
         let sound = layer.qkv.rows() == heads + 2 * shape.kv_heads * shape.head_dim
             && layer.output.rows() == shape.hidden
@@ -197,7 +206,7 @@ impl Layer {
     }
 }
 
-fn matrix(file: &mut Gguf, names: &[&str], columns: usize) -> Result<Matrix, Fault> {
+fn matrix(file: &mut Checkpoint, names: &[&str], columns: usize, form: Weights) -> Result<Matrix, Fault> {
     let mut parts = Vec::with_capacity(names.len());
     for name in names {
         let part = file.tensor(name)?;
@@ -206,7 +215,8 @@ fn matrix(file: &mut Gguf, names: &[&str], columns: usize) -> Result<Matrix, Fau
         }
         parts.push(part);
     }
-    Matrix::stack(&parts).map_err(|error| file.fault(format!("tensor `{}` cannot be prepared: {error}", names[0])))
+    Matrix::stack(&parts, form)
+        .map_err(|error| file.fault(format!("tensor `{}` cannot be prepared: {error}", names[0])))
 }
 
 /// Position of each row in its sequence: behind what the cache holds, and behind earlier rows of the same sequence.

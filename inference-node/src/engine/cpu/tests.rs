@@ -1,5 +1,6 @@
 //! A tiny model with random weights, written as a real GGUF file, against a naive forward pass; and the engine's promises on it.
 
+mod oracle;
 mod tiny;
 
 use std::path::Path;
@@ -11,7 +12,7 @@ use crate::schedule::{Phase, Preempted, Work};
 use self::tiny::Tiny;
 
 fn greedy() -> Sampling {
-    Sampling { temperature: 0.0, top_p: 1.0, top_k: 0, seed: 1, ignore_eos: true }
+    Sampling { temperature: 0.0, seed: 1, ignore_eos: true, ..Sampling::default() }
 }
 
 fn engine(tiny: &Tiny) -> Box<dyn Engine> {
@@ -35,6 +36,13 @@ fn step(engine: &mut dyn Engine, work: Vec<Work>) -> Vec<u32> {
     engine.step(&plan(work)).unwrap().tokens.iter().map(|token| token.token).collect()
 }
 
+/// Runs rows of one new sequence; their logits, and its memory.
+fn forward(model: &Llama, rows: &[Row]) -> (Vec<Vec<f32>>, Kv) {
+    let mut cache = Kv::new(model.shape());
+    cache.reserve(rows.len(), &mut Pool::default());
+    (model.forward(rows, &mut [&mut cache]).unwrap(), cache)
+}
+
 /// Runs one sequence alone: the prompt in one step, then `count` tokens in all.
 fn alone(engine: &mut dyn Engine, seq: u64, prompt: &[u32], count: u32) -> Vec<u32> {
     let length = prompt.len() as u32;
@@ -49,11 +57,10 @@ fn alone(engine: &mut dyn Engine, seq: u64, prompt: &[u32], count: u32) -> Vec<u
 #[test]
 fn forward_matches_the_formulas() {
     let tiny = Tiny::odd();
-    let model = Llama::load(&mut Gguf::open(tiny.path()).unwrap()).unwrap();
+    let model = Llama::load(&mut Checkpoint::open(tiny.path()).unwrap(), Weights::F32).unwrap();
     let prompt: Vec<u32> = vec![5, 200, 17, 17, 93, 4];
     let rows: Vec<Row> = prompt.iter().map(|token| Row { token: *token, sequence: 0, sample: true }).collect();
-    let mut cache = Kv::new(model.shape());
-    let logits = model.forward(&rows, &mut [&mut cache]).unwrap();
+    let (logits, cache) = forward(&model, &rows);
     assert_eq!((logits.len(), cache.len()), (prompt.len(), prompt.len()));
     for (position, logits) in logits.iter().enumerate() {
         let expected = tiny.logits(&prompt[..=position]);
@@ -62,6 +69,30 @@ fn forward_matches_the_formulas() {
             assert!((f64::from(*value) - expected).abs() < 1e-4 * largest, "position {position}: {value} {expected}");
         }
     }
+}
+
+/// The same weights as safetensors, in Hugging Face's order, give the same logits, tokens and prompts as in GGUF.
+#[test]
+fn safetensors_are_read_as_gguf_is() {
+    let tiny = Tiny::odd();
+    let directory = tiny.write_safetensors();
+    let mut gguf = Checkpoint::open(tiny.path()).unwrap();
+    let mut directory = Checkpoint::open(&directory).unwrap();
+    assert_eq!(directory.shape().unwrap(), gguf.shape().unwrap());
+    let rows: Vec<Row> = (3..12).map(|token| Row { token, sequence: 0, sample: true }).collect();
+    let logits = |model: &mut Checkpoint| {
+        let model = Llama::load(model, Weights::F32).unwrap();
+        forward(&model, &rows).0
+    };
+    assert_eq!(logits(&mut directory), logits(&mut gguf));
+    let (theirs, ours) = (Vocabulary::load(&directory).unwrap(), Vocabulary::load(&gguf).unwrap());
+    for text in ["", "a  b 12", "<|im_start|>naïve 🦀<|im_end|>"] {
+        assert_eq!(theirs.encode(text).unwrap(), ours.encode(text).unwrap(), "{text}");
+    }
+    assert_eq!(theirs.len(), ours.len());
+    assert!(theirs.is_end(tiny::END) && !theirs.is_end(5));
+    let message = [ChatMessage { role: "user".to_owned(), content: "hi".to_owned() }];
+    assert_eq!(Template::load(&directory).unwrap().render(&message).unwrap(), "[hi]<|im_end|>");
 }
 
 /// However a prompt is cut into steps, the same text follows.
@@ -178,11 +209,30 @@ fn step_results_add_up() {
     for done in 0..2_000 {
         engine.close(SeqId(3));
         open(engine.as_mut(), 3, &[4, 5], Sampling { ignore_eos: false, temperature: 100.0, seed: done, ..greedy() });
-        let token = engine.step(&plan(vec![work(3, 0, 2, true)])).unwrap().tokens[0];
+        let token = engine.step(&plan(vec![work(3, 0, 2, true)])).unwrap().tokens.remove(0);
         assert_eq!(token.end, token.token == tiny::END);
         ends += u32::from(token.end);
     }
     assert!(ends > 0);
+}
+
+/// Likelihoods name the picked token and the likeliest ones, which a greedy sequence picks; the bytes are the token's text.
+#[test]
+fn likelihoods_are_told_on_request() {
+    let tiny = Tiny::even();
+    let mut engine = engine(&tiny);
+    open(engine.as_mut(), 1, &[1, 2, 3], Sampling { likelihoods: Some(2), ..greedy() });
+    open(engine.as_mut(), 2, &[1, 2, 3], greedy());
+    let tokens = engine.step(&plan(vec![work(1, 0, 3, true), work(2, 0, 3, true)])).unwrap().tokens;
+    let told = tokens[0].likelihoods.as_ref().unwrap();
+    assert_eq!((told.likeliest.len(), &told.picked), (2, &told.likeliest[0]));
+    assert!(told.likeliest[1].ln <= told.picked.ln && told.picked.ln < 0.0);
+    let mut text = String::new();
+    let mut decoder = engine.text().decoder();
+    decoder.push(tokens[0].token, &mut text);
+    decoder.finish(&mut text);
+    assert!(text.is_empty() || String::from_utf8_lossy(&told.picked.bytes) == text, "{text}");
+    assert_eq!(tokens[1].likelihoods, None);
 }
 
 /// Prompts that are empty, too long or hold unknown tokens are the client's fault.
@@ -243,57 +293,4 @@ fn wrong_files_are_named() {
     changed[other..other + 5].copy_from_slice(b"mamba");
     std::fs::write(&broken, &changed).unwrap();
     assert!(!reason(&broken).is_empty());
-}
-
-/// What llama.cpp (build of node-llama-cpp 3.22.0) answers with the same file at temperature 0.
-const LLAMA_CPP: [(&str, &[u32], &str); 2] = [
-    (
-        "The capital of France is",
-        &[504, 3575, 282, 4649, 314],
-        " Paris.\n\nThe United States has a population of approximately 3",
-    ),
-    (
-        "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n\
-         <|im_start|>user\nWhat is a watt? Answer in one sentence.<|im_end|>\n<|im_start|>assistant\n",
-        &[
-            1, 9690, 198, 2683, 359, 253, 5356, 5646, 11173, 3365, 3511, 308, 34519, 28, 7018, 411, 407, 19712, 8182,
-            2, 198, 1, 4093, 198, 1780, 314, 253, 31821, 47, 19842, 281, 582, 6330, 30, 2, 198, 1, 520, 9531, 198,
-        ],
-        "A watt is a unit of power, representing the rate at which energy is converted from one form to another.",
-    ),
-];
-
-/// SmolLM2's tokens are those of llama.cpp, and every token of llama.cpp's greedy answers is our first choice or all but tied with
-/// it. Exact equality cannot be asked: both round activations to 8 bits, in blocks of different size. `TOKENWATT_MODEL` names the file.
-#[test]
-#[ignore = "needs the model file: TOKENWATT_MODEL=SmolLM2-135M-Instruct.Q4_1.gguf"]
-fn smollm2_answers_as_llama_cpp_does() {
-    let path = PathBuf::from(std::env::var_os("TOKENWATT_MODEL").expect("TOKENWATT_MODEL is not set"));
-    let mut file = Gguf::open(&path).unwrap();
-    let (vocabulary, template) = (Vocabulary::load(&file).unwrap(), Template::load(&file).unwrap());
-    let model = Llama::load(&mut file).unwrap();
-    let special = "In 1234 there were 56 cats and it's  fine\n\n  def f(x): return x\u{e9} \u{1f980}";
-    let expected = [
-        788, 216, 33, 34, 35, 36, 665, 592, 216, 37, 38, 7680, 284, 357, 506, 216, 4979, 8866, 753, 275, 24, 104, 727,
-        1003, 1792, 2756, 15107, 116, 218,
-    ];
-    assert_eq!(vocabulary.encode(special).unwrap(), expected);
-    let watt = ChatMessage { role: "user".to_owned(), content: "What is a watt? Answer in one sentence.".to_owned() };
-    assert_eq!(template.render(&[watt]).unwrap(), LLAMA_CPP[1].0);
-    for (prompt, ids, answer) in LLAMA_CPP {
-        let mut tokens = vocabulary.encode(prompt).unwrap();
-        assert_eq!(tokens, ids);
-        tokens.extend(vocabulary.encode(answer).unwrap());
-        let rows: Vec<Row> = tokens.iter().map(|token| Row { token: *token, sequence: 0, sample: true }).collect();
-        let logits = model.forward(&rows, &mut [&mut Kv::new(model.shape())]).unwrap();
-        let (mut first, mut worst) = (0, 0.0_f32);
-        for (logits, next) in logits[ids.len() - 1..].iter().zip(&tokens[ids.len()..]) {
-            let gap = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max) - logits[*next as usize];
-            first += u32::from(gap == 0.0);
-            worst = worst.max(gap);
-        }
-        let count = tokens.len() - ids.len();
-        println!("{first} of {count} tokens are the first choice, the worst is {worst:.2} behind");
-        assert!(first as usize * 10 >= count * 8 && worst < 1.0);
-    }
 }

@@ -1,4 +1,4 @@
-//! Text to tokens and back, built from the vocabulary and merges inside the GGUF file.
+//! Text to tokens and back, built from the vocabulary and merges inside the GGUF file, or from `tokenizer.json`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,9 @@ use tokenizers::pre_tokenizers::digits::Digits;
 use tokenizers::pre_tokenizers::sequence::Sequence;
 use tokenizers::{AddedToken, Tokenizer};
 
+use super::checkpoint::Checkpoint;
 use super::gguf::{Fault, Gguf};
+use super::safetensors::{Safetensors, json};
 use crate::engine::{EngineError, TokenDecoder};
 
 /// Kinds of token in a GGUF vocabulary that have no text: control and unused.
@@ -30,7 +32,42 @@ type Pieces = Arc<[Box<[u8]>]>;
 
 impl Vocabulary {
     /// Builds the tokeniser.
-    pub(crate) fn load(file: &Gguf) -> Result<Self, Fault> {
+    pub(crate) fn load(model: &Checkpoint) -> Result<Self, Fault> {
+        match model {
+            Checkpoint::Gguf(file) => Self::from_gguf(file),
+            Checkpoint::Safetensors(files) => Self::from_json(files),
+        }
+    }
+
+    /// From `tokenizer.json`, as Hugging Face's library reads it.
+    fn from_json(files: &Safetensors) -> Result<Self, Fault> {
+        let value = json(files.directory(), "tokenizer.json")?;
+        if value["model"]["type"] != "BPE" || value["decoder"]["type"] != "ByteLevel" {
+            let kinds = format!("{} with decoder {}", value["model"]["type"], value["decoder"]["type"]);
+            return Err(files.fault(format!("has a tokeniser {kinds}, only byte-level BPE is supported")));
+        }
+        let fault = |error: String| files.fault(format!("has an unusable tokenizer.json: {error}"));
+        let tokenizer: Tokenizer = serde_json::from_value(value).map_err(|error| fault(error.to_string()))?;
+        let named = tokenizer.get_vocab(true);
+        let size = named.values().max().map_or(0, |id| *id as usize + 1);
+        if size > 2 * named.len() {
+            return Err(fault(format!("{} tokens have ids up to {size}", named.len())));
+        }
+        let (mut tokens, mut kinds) = (vec![String::new(); size], vec![1; size]);
+        for (token, id) in named {
+            tokens[id as usize] = token;
+        }
+        for (id, token) in tokenizer.get_added_tokens_decoder() {
+            if let Some(kind) = kinds.get_mut(id as usize).filter(|_| token.special) {
+                *kind = KINDS_WITHOUT_TEXT[0];
+            }
+        }
+        let empty = tokenizer.encode_fast("", true).map_err(|error| fault(error.to_string()))?;
+        let ends = ends(files.ends(), &tokens);
+        Ok(Self { begin: empty.get_ids().first().copied(), pieces: pieces(&tokens, &kinds), tokenizer, ends })
+    }
+
+    fn from_gguf(file: &Gguf) -> Result<Self, Fault> {
         let model = file.text("tokenizer.ggml.model").unwrap_or_default();
         if model != "gpt2" {
             return Err(file.fault(format!("has a `{model}` tokeniser, only byte-level BPE (`gpt2`) is supported")));
@@ -42,7 +79,8 @@ impl Vocabulary {
             Some(true) => file.id("tokenizer.ggml.bos_token_id"),
             _ => None,
         };
-        let ends = ends(file, &tokens);
+        let own = ["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"].iter().filter_map(|key| file.id(key));
+        let ends = ends(own.collect(), &tokens);
         Ok(Self { tokenizer, pieces: pieces(&tokens, &kinds), ends, begin })
     }
 
@@ -51,9 +89,10 @@ impl Vocabulary {
         let encoding = self.tokenizer.encode_fast(text, false);
         let encoding =
             encoding.map_err(|error| EngineError::Input { reason: format!("cannot tokenise the prompt: {error}") })?;
-        let mut ids: Vec<u32> = self.begin.into_iter().collect();
-        ids.extend_from_slice(encoding.get_ids());
-        Ok(ids)
+        let ids = encoding.get_ids();
+        // A chat template may have written it already.
+        let begin = self.begin.filter(|begin| ids.first() != Some(begin));
+        Ok(begin.into_iter().chain(ids.iter().copied()).collect())
     }
 
     /// Whether the model ends its text with this token.
@@ -64,6 +103,14 @@ impl Vocabulary {
     /// Tokens in the vocabulary.
     pub(crate) fn len(&self) -> usize {
         self.pieces.len()
+    }
+
+    /// The bytes that a token stands for; a control token's is its name.
+    pub(crate) fn piece(&self, token: u32) -> Box<[u8]> {
+        match self.pieces.get(token as usize) {
+            Some(piece) if !piece.is_empty() => piece.clone(),
+            _ => self.tokenizer.id_to_token(token).unwrap_or_default().into_bytes().into(),
+        }
     }
 
     pub(crate) fn decoder(&self) -> Decoder {
@@ -136,10 +183,9 @@ fn bpe(file: &Gguf, tokens: &[String], kinds: &[i64]) -> Result<Tokenizer, Fault
     Ok(tokenizer)
 }
 
-/// The file's own end token, and the ends of turn that chat models use beside it.
-fn ends(file: &Gguf, tokens: &[String]) -> Vec<u32> {
-    let mut ends: Vec<u32> =
-        ["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"].iter().filter_map(|key| file.id(key)).collect();
+/// The model's own end tokens, and the ends of turn that chat models use beside them.
+fn ends(own: Vec<u32>, tokens: &[String]) -> Vec<u32> {
+    let mut ends = own;
     for (token, id) in tokens.iter().zip(0..) {
         if matches!(token.as_str(), "<|im_end|>" | "<|endoftext|>" | "<|eot_id|>") && !ends.contains(&id) {
             ends.push(id);

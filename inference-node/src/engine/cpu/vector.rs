@@ -1,20 +1,78 @@
-//! The small loops between the matrix products, on plain slices. Written in lanes of eight so that the compiler uses vector
-//! instructions without being allowed to reorder sums: a result is the same on every build.
+//! The loops between the matrix products, on plain slices.
+//!
+//! Each is compiled once for every width of vectors and the widest that the processor has is taken at run time. Sums run in a
+//! fixed number of lanes and nothing is contracted, so that a result is the same on every processor and in every build.
 
-/// Independent partial sums of [`dot`].
-const LANES: usize = 8;
+use super::kv::Past;
 
-/// Inner product of two slices of equal length.
-pub(crate) fn dot(left: &[f32], right: &[f32]) -> f32 {
-    let mut sums = [0.0_f32; LANES];
-    let (lefts, rights) = (left.chunks_exact(LANES), right.chunks_exact(LANES));
-    let rest: f32 = lefts.remainder().iter().zip(rights.remainder()).map(|(a, b)| a * b).sum();
-    for (a, b) in lefts.zip(rights) {
-        for lane in 0..LANES {
-            sums[lane] += a[lane] * b[lane];
+/// Independent partial sums: one register of the widest vectors, or several of narrower ones.
+const LANES: usize = 16;
+
+/// Makes a function that runs `$body` compiled for the widest vectors there are.
+macro_rules! widest {
+    ($(#[$doc:meta])* $name:ident, $body:ident($($arg:ident: $type:ty),*)) => {
+        $(#[$doc])*
+        #[allow(unsafe_code, reason = "the processor was asked whether it has what the function is compiled for")]
+        pub(crate) fn $name($($arg: $type),*) {
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx512f")]
+                fn wide($($arg: $type),*) {
+                    $body($($arg),*);
+                }
+                #[target_feature(enable = "avx2")]
+                fn narrow($($arg: $type),*) {
+                    $body($($arg),*);
+                }
+                if std::arch::is_x86_feature_detected!("avx512f") {
+                    // SAFETY: the processor has these instructions.
+                    return unsafe { wide($($arg),*) };
+                }
+                if std::arch::is_x86_feature_detected!("avx2") {
+                    // SAFETY: the processor has these instructions.
+                    return unsafe { narrow($($arg),*) };
+                }
+            }
+            $body($($arg),*);
         }
-    }
-    sums.iter().sum::<f32>() + rest
+    };
+}
+
+widest!(
+    /// Root-mean-square normalisation of `row`, scaled by `weights`.
+    normalize,
+    normalize_in_lanes(row: &[f32], weights: &[f32], epsilon: f32, target: &mut [f32])
+);
+
+widest!(
+    /// `silu(gate) · up`, element by element.
+    silu_times,
+    silu_times_in_lanes(gate: &[f32], up: &[f32], target: &mut [f32])
+);
+
+widest!(
+    /// Looks back with all heads of one token over the pages of its sequence up to itself; the heads' results stand side by side.
+    attend,
+    attend_in_lanes(heads: Heads, past: &[Past<'_>], queries: &[f32], scores: &mut Vec<f32>, target: &mut [f32])
+);
+
+widest!(
+    /// Turns each `block` of values, a power of 4, by the Hadamard matrix of that size over its root. Done twice it changes nothing.
+    ///
+    /// A value that stands out is spread over its block, which makes rounding to few bits finer (Ashkboos et al., QuaRot, 2024).
+    spread,
+    spread_in_lanes(values: &mut [f32], block: usize)
+);
+
+/// How the heads of a layer share keys and values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heads {
+    /// Floats of a head.
+    pub(crate) size: usize,
+    /// Heads with keys and values of their own.
+    pub(crate) kv_heads: usize,
+    /// Query heads that share one of those.
+    pub(crate) group: usize,
 }
 
 /// Adds `other` to `target`, element by element.
@@ -24,20 +82,11 @@ pub(crate) fn add(target: &mut [f32], other: &[f32]) {
     }
 }
 
-/// Root-mean-square normalisation, scaled by `weights`.
-pub(crate) fn normalize(row: &[f32], weights: &[f32], epsilon: f32, target: &mut [f32]) {
-    let scale = 1.0 / (dot(row, row) / row.len() as f32 + epsilon).sqrt();
-    for ((out, value), weight) in target.iter_mut().zip(row).zip(weights) {
-        *out = value * scale * weight;
-    }
-}
-
-/// Rotary position embedding of neighbouring pairs, for every head in `heads` (each `2 · frequencies.len()` floats).
+/// Rotary position embedding of neighbouring pairs, for every head in `heads` (each twice as many floats as there are `turns`).
 /// GGUF files of this family store query and key weights in the order that neighbouring pairs need.
-pub(crate) fn rotate(heads: &mut [f32], position: usize, frequencies: &[f32]) {
-    let turns: Vec<(f32, f32)> = frequencies.iter().map(|speed| (position as f32 * speed).sin_cos()).collect();
-    for head in heads.chunks_exact_mut(2 * frequencies.len()) {
-        for (pair, (sin, cos)) in head.chunks_exact_mut(2).zip(&turns) {
+pub(crate) fn rotate(heads: &mut [f32], turns: &[Turn]) {
+    for head in heads.chunks_exact_mut(2 * turns.len()) {
+        for (pair, (sin, cos)) in head.chunks_exact_mut(2).zip(turns) {
             let (x, y) = (pair[0], pair[1]);
             pair[0] = x * cos - y * sin;
             pair[1] = x * sin + y * cos;
@@ -45,22 +94,204 @@ pub(crate) fn rotate(heads: &mut [f32], position: usize, frequencies: &[f32]) {
     }
 }
 
-/// `silu(gate) · up`.
-pub(crate) fn silu_times(gate: &[f32], up: &[f32], target: &mut [f32]) {
-    for ((out, gate), up) in target.iter_mut().zip(gate).zip(up) {
-        *out = gate / (1.0 + (-gate).exp()) * up;
+/// Sine and cosine of the angle by which a pair turns.
+pub(crate) type Turn = (f32, f32);
+
+/// By how much each pair turns at `position`.
+pub(crate) fn turns(position: usize, frequencies: &[f32]) -> Vec<Turn> {
+    frequencies.iter().map(|speed| (position as f32 * speed).sin_cos()).collect()
+}
+
+#[inline(always)]
+fn normalize_in_lanes(row: &[f32], weights: &[f32], epsilon: f32, target: &mut [f32]) {
+    let scale = 1.0 / (dot(row, row) / row.len() as f32 + epsilon).sqrt();
+    for ((out, value), weight) in target.iter_mut().zip(row).zip(weights) {
+        *out = value * scale * weight;
     }
 }
 
+#[inline(always)]
+fn silu_times_in_lanes(gate: &[f32], up: &[f32], target: &mut [f32]) {
+    for ((out, gate), up) in target.iter_mut().zip(gate).zip(up) {
+        *out = gate / (1.0 + exp(-gate)) * up;
+    }
+}
+
+#[inline(always)]
+fn attend_in_lanes(heads: Heads, past: &[Past<'_>], queries: &[f32], scores: &mut Vec<f32>, target: &mut [f32]) {
+    let Heads { size, kv_heads, group } = heads;
+    let width = kv_heads * size;
+    let scale = 1.0 / (size as f32).sqrt();
+    for (head, (query, out)) in queries.chunks_exact(size).zip(target.chunks_exact_mut(size)).enumerate() {
+        let at = (head / group) * size;
+        scores.clear();
+        for page in past {
+            scores.extend(page.keys.chunks_exact(width).map(|key| dot(query, &key[at..at + size]) * scale));
+        }
+        softmax(scores);
+        mix(past, scores, width, at, out);
+    }
+}
+
+#[inline(always)]
+fn spread_in_lanes(values: &mut [f32], block: usize) {
+    // A power of two, since the block is one of four: no rounding.
+    let scale = 1.0 / (block as f32).sqrt();
+    let mut half = 1;
+    while half < block {
+        for pair in values.chunks_exact_mut(2 * half) {
+            let (left, right) = pair.split_at_mut(half);
+            for (x, y) in left.iter_mut().zip(right) {
+                (*x, *y) = (*x + *y, *x - *y);
+            }
+        }
+        half *= 2;
+    }
+    values.iter_mut().for_each(|value| *value *= scale);
+}
+
+/// Sum of the values' parts from `at` on, each weighted by its score.
+#[inline(always)]
+fn mix(past: &[Past<'_>], scores: &[f32], width: usize, at: usize, out: &mut [f32]) {
+    let whole = out.len() - out.len() % LANES;
+    for start in (0..whole).step_by(LANES) {
+        let mut sums = [0.0_f32; LANES];
+        let mut scores = scores.iter();
+        for page in past {
+            for (value, score) in page.values.chunks_exact(width).zip(&mut scores) {
+                let part = &value[at + start..][..LANES];
+                for lane in 0..LANES {
+                    sums[lane] += score * part[lane];
+                }
+            }
+        }
+        out[start..start + LANES].copy_from_slice(&sums);
+    }
+    for (index, out) in out.iter_mut().enumerate().skip(whole) {
+        let values = past.iter().flat_map(|page| page.values.chunks_exact(width));
+        *out = values.zip(scores).map(|(value, score)| score * value[at + index]).sum();
+    }
+}
+
+/// Inner product of two slices of equal length.
+#[inline(always)]
+fn dot(left: &[f32], right: &[f32]) -> f32 {
+    let mut sums = [0.0_f32; LANES];
+    let (lefts, rights) = (left.chunks_exact(LANES), right.chunks_exact(LANES));
+    let rest: f32 = lefts.remainder().iter().zip(rights.remainder()).map(|(a, b)| a * b).sum();
+    for (a, b) in lefts.zip(rights) {
+        for lane in 0..LANES {
+            sums[lane] += a[lane] * b[lane];
+        }
+    }
+    let mut half = LANES / 2;
+    while half > 0 {
+        for lane in 0..half {
+            sums[lane] += sums[lane + half];
+        }
+        half /= 2;
+    }
+    sums[0] + rest
+}
+
 /// Turns scores into weights that sum to one.
-pub(crate) fn softmax(scores: &mut [f32]) {
-    let highest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let mut sum = 0.0;
-    for score in scores.iter_mut() {
-        *score = (*score - highest).exp();
-        sum += *score;
+#[inline(always)]
+fn softmax(scores: &mut [f32]) {
+    let mut highest = f32::NEG_INFINITY;
+    for score in scores.iter() {
+        highest = if *score > highest { *score } else { highest };
     }
     for score in scores.iter_mut() {
+        *score = exp(*score - highest);
+    }
+    let sum: f32 = scores.iter().sum();
+    for score in scores.iter_mut() {
         *score /= sum;
+    }
+}
+
+/// The exponential function to within 2 units of the last place, for arguments that are cut to -87 … 88. The reduction and the
+/// polynomial are those of Moshier's Cephes library (`expf`), without branches so that a loop over it becomes vector instructions.
+#[inline(always)]
+fn exp(x: f32) -> f32 {
+    /// Added to a small number, leaves its whole part in the lowest bits.
+    const WHOLE: f32 = 12_582_912.0;
+    /// The natural logarithm of 2 in two parts, of which the first has few bits.
+    const LN_2: (f32, f32) = (0.693_359_4, -2.121_944_4e-4);
+    let x = x.clamp(-87.0, 88.0);
+    let shifted = x * std::f32::consts::LOG2_E + WHOLE;
+    let whole = shifted - WHOLE;
+    let rest = x - whole * LN_2.0 - whole * LN_2.1;
+    let mut sum = 1.987_569_1e-4;
+    for coefficient in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_6e-1, 5e-1] {
+        sum = sum * rest + coefficient;
+    }
+    let power = f32::from_bits(shifted.to_bits().wrapping_sub(WHOLE.to_bits()).wrapping_add(127) << 23);
+    (sum * rest * rest + rest + 1.0) * power
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Close to the library's function everywhere it is asked, and no further off at the ends.
+    #[test]
+    fn exponentials_are_close() {
+        let mut worst = 0.0_f64;
+        for step in -87_000..=88_000 {
+            let x = step as f32 / 1e3;
+            let expected = f64::from(x).exp();
+            worst = worst.max((f64::from(exp(x)) - expected).abs() / expected);
+        }
+        assert!(worst < 2.5e-7, "{worst:e}");
+        assert!(exp(-1e9) < 1e-37 && exp(f32::NEG_INFINITY) < 1e-37);
+        assert_eq!(exp(0.0), 1.0);
+    }
+
+    fn numbers(count: usize, seed: f32) -> Vec<f32> {
+        (0..count).map(|at| (at as f32 * 0.37 + seed).sin()).collect()
+    }
+
+    /// The first value of a block goes to all of it in equal parts, the others with their signs, and twice gives back what was there.
+    #[test]
+    fn spreading_twice_changes_nothing() {
+        let mut one = [8.0, 0.0, 0.0, 0.0, 0.0, 4.0, 0.0, 0.0];
+        spread(&mut one, 4);
+        assert_eq!(one, [4.0, 4.0, 4.0, 4.0, 2.0, -2.0, 2.0, -2.0]);
+        for block in [1, 4, 64, 256] {
+            let before = numbers(768, 1.0);
+            let mut values = before.clone();
+            spread(&mut values, block);
+            spread(&mut values, block);
+            assert!(values.iter().zip(&before).all(|(value, before)| (value - before).abs() < 1e-5), "{block}");
+        }
+    }
+
+    /// The widest form and the plain one give the same bits, whatever the length.
+    #[test]
+    fn widths_agree_to_the_bit() {
+        for count in [1, 15, 16, 17, 64, 100, 576] {
+            let (left, right) = (numbers(count, 1.0), numbers(count, 2.0));
+            let both = |run: fn(&[f32], &[f32], &mut [f32])| {
+                let mut out = vec![0.0; count];
+                run(&left, &right, &mut out);
+                out.iter().map(|value| value.to_bits()).collect::<Vec<u32>>()
+            };
+            assert_eq!(both(silu_times), both(silu_times_in_lanes), "{count}");
+            let norm = |left: &[f32], right: &[f32], out: &mut [f32]| normalize(left, right, 1e-5, out);
+            let plain = |left: &[f32], right: &[f32], out: &mut [f32]| normalize_in_lanes(left, right, 1e-5, out);
+            assert_eq!(both(norm), both(plain), "{count}");
+        }
+        for (size, tokens) in [(8, 3), (16, 1), (20, 40), (64, 33)] {
+            let heads = Heads { size, kv_heads: 2, group: 3 };
+            let (keys, values) = (numbers(2 * size * tokens, 3.0), numbers(2 * size * tokens, 4.0));
+            let pages = keys.chunks(2 * size * 16).zip(values.chunks(2 * size * 16));
+            let past: Vec<Past<'_>> = pages.map(|(keys, values)| Past { keys, values }).collect();
+            let queries = numbers(6 * size, 5.0);
+            let (mut one, mut other) = (vec![0.0; 6 * size], vec![0.0; 6 * size]);
+            attend(heads, &past, &queries, &mut Vec::new(), &mut one);
+            attend_in_lanes(heads, &past, &queries, &mut Vec::new(), &mut other);
+            assert_eq!(one, other, "{size} {tokens}");
+        }
     }
 }

@@ -3,7 +3,7 @@ use crate::engine::Sampling;
 use crate::schedule::{self, Policy, Scheduler};
 
 fn sampling(seed: u64, ignore_eos: bool) -> Sampling {
-    Sampling { temperature: 1.0, top_p: 1.0, top_k: 0, seed, ignore_eos }
+    Sampling { seed, ignore_eos, ..Sampling::default() }
 }
 
 fn input(prompt: usize, seed: u64) -> SequenceInput {

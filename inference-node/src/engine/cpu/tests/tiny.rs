@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use candle_core::quantized::gguf_file::{self, Value};
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
+use serde_json::json;
 
 /// Id of `<|im_end|>`.
 pub(super) const END: u32 = 1;
@@ -69,6 +70,66 @@ impl Tiny {
         let mut file = std::fs::File::create(&path).unwrap();
         gguf_file::write(&mut file, &metadata, &tensors).unwrap();
         Self { path, sizes, weights }
+    }
+
+    /// The same model as a directory of Hugging Face's libraries, beside the file.
+    pub(super) fn write_safetensors(&self) -> PathBuf {
+        let directory = self.path.with_extension("directory");
+        std::fs::create_dir_all(&directory).unwrap();
+        let mut tensors = HashMap::new();
+        for (name, rows, columns) in shapes(self.sizes) {
+            let values = self.weights[&name].clone();
+            let (part, layer) = match name.strip_prefix("blk.").and_then(|rest| rest.split_once('.')) {
+                Some((layer, part)) => (part.strip_suffix(".weight").unwrap().to_owned(), layer.to_owned()),
+                None => (name.clone(), String::new()),
+            };
+            let heads = match part.as_str() {
+                "attn_q" => self.sizes.heads,
+                "attn_k" => self.sizes.kv_heads,
+                _ => 0,
+            };
+            let values = if heads > 0 { halves(&values, heads, columns) } else { values };
+            let shape = if rows == 0 { vec![columns] } else { vec![rows, columns] };
+            let theirs = HUGGING_FACE.iter().find(|(ours, _)| *ours == part).unwrap().1.replace("{}", &layer);
+            tensors.insert(theirs, Tensor::from_vec(values, shape, &Device::Cpu).unwrap());
+        }
+        candle_core::safetensors::save(&tensors, directory.join("model.safetensors")).unwrap();
+        for (name, value) in self.json() {
+            std::fs::write(directory.join(name), value.to_string()).unwrap();
+        }
+        directory
+    }
+
+    fn json(&self) -> [(&'static str, serde_json::Value); 3] {
+        let Sizes { hidden, heads, kv_heads, head_dim, feed_forward, vocabulary } = self.sizes;
+        let config = json!({
+            "model_type": "llama", "hidden_size": hidden, "intermediate_size": feed_forward, "num_hidden_layers": LAYERS,
+            "num_attention_heads": heads, "num_key_value_heads": kv_heads, "head_dim": head_dim, "max_position_embeddings": 64,
+            "rope_theta": ROPE_BASE, "rms_norm_eps": EPSILON, "hidden_act": "silu", "eos_token_id": [END],
+        });
+        let (tokens, kinds) = self::vocabulary(vocabulary);
+        let ids: HashMap<&String, usize> = tokens.iter().zip(0..).collect();
+        let special = tokens.iter().zip(&kinds).enumerate().filter(|(_, (_, kind))| **kind == 3);
+        let special: Vec<_> = special
+            .map(|(id, (content, _))| {
+                json!({"id": id, "content": content, "special": true, "single_word": false, "lstrip": false, "rstrip": false,
+                       "normalized": false})
+            })
+            .collect();
+        let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
+        let digits = json!({"type": "Digits", "individual_digits": true});
+        let tokenizer = json!({
+            "version": "1.0", "truncation": null, "padding": null, "added_tokens": special, "normalizer": null,
+            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [digits, bytes]}, "post_processor": null, "decoder": bytes,
+            "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+                      "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "vocab": ids,
+                      "merges": ["Ġ a", "1 2"]},
+        });
+        let settings = json!({
+            "chat_template": "{% for message in messages %}[{{ message.content }}]{% endfor %}{{ eos_token }}",
+            "eos_token": {"content": "<|im_end|>"},
+        });
+        [("config.json", config), ("tokenizer.json", tokenizer), ("tokenizer_config.json", settings)]
     }
 
     /// Logits after the last of `tokens`, computed from the start with one loop per formula.
@@ -157,7 +218,34 @@ impl Drop for Tiny {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
         let _ = std::fs::remove_file(self.path.with_extension("broken"));
+        let _ = std::fs::remove_dir_all(self.path.with_extension("directory"));
     }
+}
+
+/// What Hugging Face calls the tensors; `{}` is the layer.
+const HUGGING_FACE: [(&str, &str); 11] = [
+    ("token_embd.weight", "model.embed_tokens.weight"),
+    ("output_norm.weight", "model.norm.weight"),
+    ("attn_norm", "model.layers.{}.input_layernorm.weight"),
+    ("attn_q", "model.layers.{}.self_attn.q_proj.weight"),
+    ("attn_k", "model.layers.{}.self_attn.k_proj.weight"),
+    ("attn_v", "model.layers.{}.self_attn.v_proj.weight"),
+    ("attn_output", "model.layers.{}.self_attn.o_proj.weight"),
+    ("ffn_norm", "model.layers.{}.post_attention_layernorm.weight"),
+    ("ffn_gate", "model.layers.{}.mlp.gate_proj.weight"),
+    ("ffn_up", "model.layers.{}.mlp.up_proj.weight"),
+    ("ffn_down", "model.layers.{}.mlp.down_proj.weight"),
+];
+
+/// Rows that turn with their neighbour, in the order in which the first half of a head turns with the second.
+fn halves(values: &[f32], heads: usize, columns: usize) -> Vec<f32> {
+    let rows: Vec<&[f32]> = values.chunks(columns).collect();
+    let size = rows.len() / heads;
+    let head = |head: &[&[f32]]| {
+        let (even, odd) = (head.iter().step_by(2), head.iter().skip(1).step_by(2));
+        even.chain(odd).flat_map(|row| row.iter().copied()).collect::<Vec<f32>>()
+    };
+    rows.chunks(size).flat_map(head).collect()
 }
 
 fn product(weights: &[f32], input: &[f64], rows: usize) -> Vec<f64> {

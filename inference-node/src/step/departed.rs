@@ -1,0 +1,162 @@
+//! A client that goes away during a step: its slot belongs to somebody else in the next one.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use service::channel::{Receiver, bounded};
+use service::metrics::Registry;
+use tokio::sync::Semaphore;
+
+use super::{Driver, NodeClock, Parts, Tally, Timeline};
+use crate::engine::{
+    ChatMessage, Engine, EngineDescription, EngineError, NewToken, Sampling, SeqId, SequenceInput, StepResult,
+    StepTime, Text, TokenDecoder,
+};
+use crate::queue::{Asked, Call, Event, Gauges, Job};
+use crate::record::{Lost, Recorder};
+use crate::schedule::{Config, Policy, Scheduler, StepPlan};
+
+/// What the engine was told, in order.
+#[derive(Debug, PartialEq, Eq)]
+enum Told {
+    Step(Vec<u64>),
+    Closed(u64),
+}
+
+/// An engine that computes nothing; during its third step the first client goes away.
+struct Watched {
+    about: EngineDescription,
+    told: Arc<Mutex<Vec<Told>>>,
+    steps: u32,
+    client: Option<Receiver<Event>>,
+}
+
+impl Engine for Watched {
+    fn describe(&self) -> &EngineDescription {
+        &self.about
+    }
+
+    fn text(&self) -> Arc<dyn Text> {
+        Arc::new(Letters)
+    }
+
+    fn open(&mut self, _seq: SeqId, _input: SequenceInput) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn step(&mut self, plan: &StepPlan) -> Result<StepResult, EngineError> {
+        self.steps += 1;
+        if self.steps == 3 {
+            self.client = None;
+        }
+        self.told.lock().push(Told::Step(plan.work.iter().map(|work| work.seq.0).collect()));
+        let token = |seq| NewToken { seq, token: u32::from('x'), end: false, likelihoods: None };
+        let yielding = plan.work.iter().filter(|work| work.yields);
+        Ok(StepResult {
+            tokens: yielding.map(|work| token(work.seq)).collect(),
+            time: StepTime::Measured { device: std::time::Duration::from_micros(1) },
+            weights: vec![1; plan.work.len()],
+            padding_weight: 0,
+        })
+    }
+
+    fn close(&mut self, seq: SeqId) {
+        self.told.lock().push(Told::Closed(seq.0));
+    }
+}
+
+struct Letters;
+
+impl Text for Letters {
+    fn tokenize(&self, prompt: &str) -> Result<Vec<u32>, EngineError> {
+        Ok(prompt.chars().map(u32::from).collect())
+    }
+
+    fn chat_prompt(&self, _messages: &[ChatMessage]) -> Result<String, EngineError> {
+        Ok(String::new())
+    }
+
+    fn decoder(&self) -> Box<dyn TokenDecoder> {
+        Box::new(Letters)
+    }
+}
+
+impl TokenDecoder for Letters {
+    fn push(&mut self, token: u32, text: &mut String) {
+        text.extend(char::from_u32(token));
+    }
+
+    fn finish(&mut self, _text: &mut String) {}
+}
+
+fn about() -> EngineDescription {
+    EngineDescription {
+        engine: "watched".to_owned(),
+        model: "m".to_owned(),
+        quantization: None,
+        tensor_parallel: None,
+        accelerator: None,
+        chips: None,
+        slots: 1,
+        max_len: 128,
+        policy: Policy::NeuronSlots,
+        prefix_cache: false,
+        calibration_error: None,
+        likelihoods: false,
+        simulated: None,
+    }
+}
+
+fn job(output_max: u32) -> (Job, Receiver<Event>) {
+    let call = Call {
+        trace_id: 1,
+        span_id: 1,
+        parent_span_id: None,
+        arrival_ns: 0,
+        id: "c".to_owned(),
+        operation: "text_completion",
+        stream: true,
+        model: "m".into(),
+        tenant: None,
+        priority: 0,
+        deadline_ns: None,
+        input_tokens: 2,
+        output_max,
+        asked: Asked::default(),
+        sampling: Sampling::default(),
+        stops: Arc::new([]),
+        sampled: true,
+    };
+    let (events, received) = bounded("test.events", 128);
+    let places = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+    (Job { call: Arc::new(call), prompts: vec![[1, 2].as_slice().into()], events, _places: places }, received)
+}
+
+/// The first call is closed before the fourth step, and the second one has that step.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_slot_of_a_departed_client_is_free_for_the_next_step() {
+    let (first, client) = job(100);
+    let (second, _listening) = job(2);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let engine = Watched { about: about(), told: Arc::clone(&told), steps: 0, client: Some(client) };
+    let clock = Arc::new(NodeClock::new(service::Deps::system().clock));
+    let (records, _kept) = bounded("test.records", 1_000);
+    let driver = Driver::new(Parts {
+        engine: Box::new(engine),
+        scheduler: Scheduler::new(Config::default(), 1, 128),
+        timeline: Timeline::new(clock),
+        tally: Tally::new(&Registry::new(), &about()),
+        step_sampling: 0.0,
+        meter: None,
+        recorder: Recorder::new(records, Lost::new(&Registry::new())),
+        gauges: Arc::new(Gauges::default()),
+    });
+    let (jobs, taken) = bounded("test.jobs", 2);
+    jobs.try_send(first).unwrap_or_else(|_| panic!("no room"));
+    jobs.try_send(second).unwrap_or_else(|_| panic!("no room"));
+    drop(jobs);
+    let runtime = tokio::runtime::Handle::current();
+    tokio::task::spawn_blocking(move || driver.run(taken, &runtime)).await.unwrap();
+    let step = |seq| Told::Step(vec![seq]);
+    assert_eq!(*told.lock(), [step(0), step(0), step(0), Told::Closed(0), step(1), step(1), Told::Closed(1)]);
+}
