@@ -52,10 +52,6 @@ impl ScalarUDFImpl for DateTrunc {
         self.inner.name()
     }
 
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
     fn signature(&self) -> &Signature {
         self.inner.signature()
     }
