@@ -226,12 +226,15 @@ impl<'a, T> Patterns<'a, T> {
     }
 }
 
+/// An odd number near 2^64 divided by the golden ratio: multiplication by it spreads low bits over high ones.
+const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// One of `places`, a power of two, for a trace id: most are random, and the ends of those that are not differ.
 #[inline]
 pub fn place_of(trace_id: &[u8], places: usize) -> usize {
     let half = |bytes: Option<&[u8; 8]>| bytes.copied().map_or(0, u64::from_le_bytes);
-    let mixed = half(trace_id.first_chunk()) ^ half(trace_id.last_chunk()).rotate_left(32);
-    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (places - 1)
+    let mixed = half(trace_id.first_chunk()).wrapping_mul(SCATTER) ^ half(trace_id.last_chunk());
+    (mixed.wrapping_mul(SCATTER) >> 32) as usize & (places - 1)
 }
 
 /// [`Patterns::last`] has room for their numbers.

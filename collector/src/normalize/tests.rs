@@ -53,26 +53,30 @@ fn rows_of_all(signal: Signal, bodies: impl IntoIterator<Item = impl AsRef<[u8]>
 /// Columns as text, NULL left out.
 fn read(buffer: &mut Buffer) -> Vec<BTreeMap<String, String>> {
     let Some(closed) = buffer.close(1).unwrap() else { return Vec::new() };
-    closed.batches.iter().flat_map(|(_, batch)| (0..batch.num_rows()).map(|row| columns(batch, row))).collect()
+    closed.batches.iter().flat_map(|(_, batch)| read_batch(batch)).collect()
 }
 
-fn columns(batch: &RecordBatch, row: usize) -> BTreeMap<String, String> {
-    let mut read = BTreeMap::new();
+fn read_batch(batch: &RecordBatch) -> Vec<BTreeMap<String, String>> {
+    let mut rows = vec![BTreeMap::new(); batch.num_rows()];
     for (field, array) in batch.schema().fields().iter().zip(batch.columns()) {
-        if array.logical_nulls().is_some_and(|nulls| nulls.is_null(row)) {
-            continue;
-        }
-        if let Some(map) = array.as_map_opt() {
-            let entries = map.value(row);
-            let (keys, values) = (entries.column(0).as_string::<i32>(), entries.column(1).as_string::<i32>());
-            for at in 0..entries.len() {
-                read.insert(format!("{}.{}", field.name(), keys.value(at)), values.value(at).to_owned());
+        let nulls = array.logical_nulls();
+        let text = arrow::compute::cast(array, &DataType::Utf8).ok().filter(|_| array.as_map_opt().is_none());
+        for (row, read) in rows.iter_mut().enumerate() {
+            if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+                continue;
             }
-        } else if let Ok(text) = arrow::compute::cast(array, &DataType::Utf8) {
-            read.insert(field.name().clone(), text.as_string::<i32>().value(row).to_owned());
+            if let Some(map) = array.as_map_opt() {
+                let entries = map.value(row);
+                let (keys, values) = (entries.column(0).as_string::<i32>(), entries.column(1).as_string::<i32>());
+                for at in 0..entries.len() {
+                    read.insert(format!("{}.{}", field.name(), keys.value(at)), values.value(at).to_owned());
+                }
+            } else if let Some(text) = &text {
+                read.insert(field.name().clone(), text.as_string::<i32>().value(row).to_owned());
+            }
         }
     }
-    read
+    rows
 }
 
 fn text(key: &str, value: &str) -> KeyValue {
