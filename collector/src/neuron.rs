@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! command | pipe | file ─► source (lines, bounded) ─► telemetry::neuron ─► write (OTLP) ─► intake ─► journal
-//! sysfs power percent  ─► power (configured watts)  ─┘
+//! sysfs power percent  ─► power (configured watts)  ─┤
+//! neuron-ls            ─► inventory                 ─┘
 //! ```
 //!
 //! A device that is not there sends nothing: neither a missing group, nor a driver without data, becomes a 0.
 
+mod inventory;
 mod power;
 mod source;
 mod write;
@@ -33,7 +35,7 @@ use self::write::Host;
 use crate::receive::Intake;
 use crate::signal::Signal;
 
-/// Neuron devices of this host: `[collector.neuron_monitor]`. Off unless `command`, `input` or `power` is set.
+/// Neuron devices of this host: `[collector.neuron_monitor]`. Off unless `command`, `input`, `ls` or `power` is set.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NeuronMonitor {
@@ -41,6 +43,9 @@ pub struct NeuronMonitor {
     pub command: Vec<String>,
     /// Instead of a command: a named pipe, or a file that grows, with the same lines.
     pub input: Option<PathBuf>,
+    /// Program that prints which devices there are as JSON, with its arguments, such as `["neuron-ls", "--json-output"]`. It runs
+    /// at the start and then hourly.
+    pub ls: Vec<String>,
     /// Resource attributes of the host, such as `"host.id"` where the monitor does not know it.
     pub labels: BTreeMap<String, String>,
     /// Power of the devices.
@@ -83,6 +88,9 @@ impl NeuronMonitor {
         if self.command.first().is_some_and(String::is_empty) {
             fault("`command` must begin with a program");
         }
+        if self.ls.first().is_some_and(String::is_empty) {
+            fault("`ls` must begin with a program");
+        }
         if !(Duration::from_millis(100)..=Duration::from_secs(3_600)).contains(&self.power.every) {
             fault("`power.every` must lie between 100ms and 1h");
         }
@@ -118,6 +126,8 @@ impl Counters {
 /// Pauses before a source is opened again: doubled from the first to the last, and the first again once it said something.
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
 const PAUSE_LAST: Duration = Duration::from_secs(60);
+/// How often the devices are listed: they change when the host starts.
+const INVENTORY_EVERY: Duration = Duration::from_secs(3_600);
 /// How long a sample waits for room before it is given up for the next.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -133,7 +143,7 @@ pub(crate) async fn run(
     stop: CancellationToken,
 ) -> Result<()> {
     let watches = !settings.command.is_empty() || settings.input.is_some();
-    if !watches && settings.power.max_watts.is_none() {
+    if !watches && settings.ls.is_empty() && settings.power.max_watts.is_none() {
         return Ok(());
     }
     let host = Host::new(&settings.labels);
@@ -160,6 +170,8 @@ impl Monitor {
     async fn watch(&mut self, watches: bool) {
         let mut due = tokio::time::interval(self.settings.power.every);
         due.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut listed = tokio::time::interval(INVENTORY_EVERY);
+        listed.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut pause = PAUSE_FIRST;
         let mut source: Option<Source> = None;
         let mut again = tokio::time::Instant::now();
@@ -167,6 +179,7 @@ impl Monitor {
             // Cancel safe: a line that is half read stays in its source, and ticks come again.
             tokio::select! {
                 _ = due.tick(), if self.readings.is_some() => self.power().await,
+                _ = listed.tick(), if !self.settings.ls.is_empty() => self.inventory().await,
                 () = tokio::time::sleep_until(again), if watches && source.is_none() => {
                     source = self.open().await;
                     if source.is_none() {
@@ -215,6 +228,20 @@ impl Monitor {
             Err(error) => {
                 self.counters.faults.inc();
                 tracing::debug!(error = chain(&error), "a line of neuron-monitor could not be read");
+            }
+        }
+    }
+
+    async fn inventory(&mut self) {
+        match inventory::devices(&self.settings.ls).await {
+            Ok(devices) => {
+                self.counters.documents.inc();
+                self.host.count(&devices);
+                self.deliver(write::inventory(&self.host, &devices, self.now_ns())).await;
+            }
+            Err(error) => {
+                self.counters.faults.inc();
+                tracing::warn!(error = chain(&error), "neuron-ls cannot be read; it is tried again in an hour");
             }
         }
     }

@@ -8,6 +8,8 @@ mod options;
 mod trace;
 mod urgency;
 
+pub(crate) use trace::{parent, sampled};
+
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
@@ -183,7 +185,7 @@ impl Entrance {
     fn call(&self, draft: &Draft<'_>, prompts: &[Arc<[u32]>]) -> Result<Call, Fault> {
         let options = draft.options;
         let mut rng = rand::rng();
-        let (trace_id, parent_span_id) = match trace::parent(draft.headers) {
+        let (trace_id, parent_span_id) = match parent(draft.headers) {
             Some((trace_id, span_id)) => (trace_id, Some(span_id)),
             None => (rng.random_range(1..=u128::MAX), None),
         };
@@ -214,19 +216,23 @@ impl Entrance {
             asked,
             sampling: options::sampling(options, draft.likelihoods, rng.random()),
             stops: options.stop.as_ref().map_or(&[][..], |stop| stop.texts()).into(),
-            sampled: trace::sampled(trace_id, self.token_sampling),
+            sampled: sampled(trace_id, self.token_sampling),
         })
     }
 
-    /// Whether the caller is a gateway of the fleet; what anybody else says about tenant and priority is not believed.
     fn trusts(&self, headers: &HeaderMap) -> bool {
-        let (secret, offered) = (self.fleet_secret.as_ref(), headers.get(names::HEADER_FLEET_SECRET));
-        secret.zip(offered).is_some_and(|(secret, offered)| secret.matches(offered.as_bytes()))
+        trusts(self.fleet_secret.as_ref(), headers)
     }
 }
 
+/// Whether the caller is a gateway of the fleet; what anybody else says about tenant and priority is not believed.
+pub(crate) fn trusts(secret: Option<&Secret>, headers: &HeaderMap) -> bool {
+    let offered = headers.get(names::HEADER_FLEET_SECRET);
+    secret.zip(offered).is_some_and(|(secret, offered)| secret.matches(offered.as_bytes()))
+}
+
 /// The tenant that the caller names.
-fn tenant(headers: &HeaderMap) -> Option<Arc<str>> {
+pub(crate) fn tenant(headers: &HeaderMap) -> Option<Arc<str>> {
     let tenant = headers.get(names::HEADER_TENANT)?.to_str().ok()?.trim();
     (!tenant.is_empty()).then(|| tenant.into())
 }

@@ -1,6 +1,7 @@
 //! Settings of a node. Plain data; `tokenwatt.toml` holds them under `[node]`.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -71,6 +72,13 @@ impl Config {
         range::within("node.queue_max", self.queue_max, 0..=QUEUE_MAX, faults);
         self.engine.sim.validate(faults);
         self.engine.cpu.validate(faults);
+        self.engine.neuron.validate(faults);
+        self.engine.proxy.validate(faults);
+        if self.engine.kind == engine::EngineKind::Neuron
+            && self.schedule.policy.is_some_and(|policy| policy != schedule::Policy::NeuronSlots)
+        {
+            faults.push("node.schedule.policy must be neuron_slots where node.engine.kind is neuron".to_owned());
+        }
         self.schedule.validate(faults);
         self.record.validate(faults);
     }
@@ -155,6 +163,8 @@ pub struct RecordConfig {
     /// A batch that was not accepted for this long is dropped and counted.
     #[serde(with = "service::config::duration")]
     pub give_up_after: Duration,
+    /// Where the kernel counts the energy of the processors, which a `cpu` node sends with its samples. Empty: it sends none.
+    pub rapl: PathBuf,
 }
 
 impl Default for RecordConfig {
@@ -168,6 +178,7 @@ impl Default for RecordConfig {
             flush_after: Duration::from_millis(250),
             // The collector knows a batch that it has already stored for 15 minutes.
             give_up_after: Duration::from_secs(10 * 60),
+            rapl: PathBuf::from(service::rapl::ROOT),
         }
     }
 }

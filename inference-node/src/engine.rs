@@ -10,6 +10,7 @@
 //! request handlers.
 
 pub mod cpu;
+pub mod neuron;
 pub mod sim;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::proxy;
 use crate::schedule::{Policy, StepPlan};
 
 /// Names one sequence (one choice of one request) for the life of the process.
@@ -201,18 +203,26 @@ pub enum EngineKind {
     Sim,
     /// A real model on the CPU.
     Cpu,
+    /// A model compiled for AWS Neuron devices.
+    Neuron,
+    /// Another engine upstream; the node adds the telemetry that it lacks.
+    Proxy,
 }
 
 /// Settings of the engine.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// `sim` or `cpu`.
+    /// `sim`, `cpu`, `neuron` or `proxy`.
     pub kind: EngineKind,
     /// Settings of the `sim` engine.
     pub sim: sim::Config,
     /// Settings of the `cpu` engine.
     pub cpu: cpu::Config,
+    /// Settings of the `neuron` engine.
+    pub neuron: neuron::Config,
+    /// Settings of the `proxy` engine.
+    pub proxy: proxy::Config,
 }
 
 /// Most sequences that any engine holds at once.
@@ -232,6 +242,12 @@ pub fn build(config: &Config) -> Result<(Box<dyn Engine>, Option<Devices>), Engi
             Ok((Box::new(engine), devices))
         }
         EngineKind::Cpu => Ok((cpu::build(&config.cpu)?, None)),
+        EngineKind::Neuron => {
+            let engine = neuron::Neuron::load(&config.neuron)?;
+            let devices = engine.devices();
+            Ok((Box::new(engine), devices))
+        }
+        EngineKind::Proxy => Err(EngineError::Load { reason: "a proxy makes no steps".to_owned() }),
     }
 }
 
@@ -253,6 +269,12 @@ pub enum EngineError {
     /// A step failed; its sequences are lost, the engine goes on.
     #[error("step failed: {reason}")]
     Step {
+        /// What happened, lowercase.
+        reason: String,
+    },
+    /// The device is gone, and every open sequence with it; [`Engine::recover`] may bring it back.
+    #[error("the device was lost: {reason}")]
+    Lost {
         /// What happened, lowercase.
         reason: String,
     },
@@ -280,11 +302,20 @@ pub trait Engine: Send {
     /// has a prefix cache.
     ///
     /// # Errors
-    /// [`EngineError::Step`]; the caller then closes every sequence of the plan.
+    /// [`EngineError::Step`]; the caller then closes every sequence of the plan. After [`EngineError::Lost`] it closes all
+    /// sequences there are and asks the engine to recover.
     fn step(&mut self, plan: &StepPlan) -> Result<StepResult, EngineError>;
 
     /// Forgets a sequence: finished, aborted, or failed. Unknown ids are ignored.
     fn close(&mut self, seq: SeqId);
+
+    /// Starts again after [`EngineError::Lost`], without any sequence.
+    ///
+    /// # Errors
+    /// Why it cannot; the node then ends.
+    fn recover(&mut self) -> Result<(), EngineError> {
+        Err(EngineError::Load { reason: "this engine cannot start again".to_owned() })
+    }
 }
 
 /// One message of a chat.

@@ -10,6 +10,8 @@
 //! 2. A client that goes away frees its slots for the next step.
 //! 3. Device time adds up: tokens (or call totals), padding and idle are the wall time, to the microsecond.
 //! 4. A simulated number never leaves without the note on how it was made.
+//!
+//! A node in front of another engine ([`proxy`]) has no steps: it relays, and records what it sees.
 
 mod admit;
 mod kserve;
@@ -23,11 +25,13 @@ mod stream;
 pub mod config;
 pub mod docs;
 pub mod engine;
+pub mod proxy;
 pub mod schedule;
 pub mod virtual_time;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::Router;
@@ -44,7 +48,7 @@ use tokio::net::TcpListener;
 pub use config::Config;
 
 use admit::Entrance;
-use engine::{Devices, EngineDescription, EngineError};
+use engine::{Devices, EngineDescription, EngineError, EngineKind};
 use metrics::Served;
 use queue::{Door, Job};
 use record::{Exporter, Lost, Outbox, Recorder, origin};
@@ -58,8 +62,7 @@ pub struct Node {
     listener: TcpListener,
     router: Router,
     grpc: (TcpListener, Router),
-    driver: Driver,
-    jobs: Receiver<Job>,
+    steps: Option<Steps>,
     outbox: Outbox,
     exporter: Exporter,
     engine: EngineDescription,
@@ -72,6 +75,9 @@ pub struct Node {
     streams_hold: Hold,
     recorders_hold: Hold,
 }
+
+/// What makes the steps, and what it is given to do; a proxy makes none.
+type Steps = (Driver, Receiver<Job>);
 
 /// Loads the engine and binds the port. Several nodes in one process get a
 /// [`service::Deps::sibling`] each, so that health and metrics are their own.
@@ -89,18 +95,55 @@ pub async fn build(config: Config, deps: service::Deps) -> Result<Node> {
     }
     let (listener, addr) = bind(config.http_addr).await?;
     let (grpc_listener, grpc_addr) = bind(config.grpc_addr()).await?;
+    let work = match config.engine.kind {
+        EngineKind::Proxy => behind(&config, &deps)?,
+        _ => engine(&config, &deps).await?,
+    };
+    let name = format!("node.{}", work.recording.instance);
+    Ok(Node {
+        addr,
+        grpc_addr,
+        listener,
+        router: work.router.merge(deps.ops_router()),
+        grpc: (grpc_listener, work.grpc),
+        steps: work.steps,
+        outbox: work.recording.outbox,
+        exporter: work.recording.exporter,
+        engine: work.engine,
+        accept: deps.shutdown.token(Stage::Accept),
+        streams: deps.shutdown.token(Stage::Streams),
+        streams_hold: deps.shutdown.hold(Stage::Streams, name.clone()),
+        recorders_hold: deps.shutdown.hold(Stage::Recorders, name),
+        component: work.component,
+        health: deps.health,
+        tls: deps.tls,
+        limits: deps.limits,
+    })
+}
+
+/// What a node serves with.
+struct Work {
+    router: Router,
+    /// What its second port serves.
+    grpc: Router,
+    steps: Option<Steps>,
+    recording: Recording,
+    engine: EngineDescription,
+    component: Component,
+}
+
+/// A node with an engine of its own.
+async fn engine(config: &Config, deps: &service::Deps) -> Result<Work> {
     let (engine, devices) = load(config.engine.clone()).await?;
     let about = engine.describe().clone();
     let clock = Arc::new(NodeClock::new(Arc::clone(&deps.clock)));
     let timeline = Timeline::new(Arc::clone(&clock));
-    let recording = recording(&config, &about, devices.clone(), timeline.reached_ns(), &deps)?;
-    let name = format!("node.{}", recording.instance);
+    let (recording, recorder) = recording(config, &about, devices.clone(), timeline.reached_ns(), deps)?;
 
     let gauges = metrics::gauges(&deps.metrics, &about);
     let tally = Tally::new(&deps.metrics, &about);
     let places = (about.slots as usize).saturating_add(config.queue_max as usize);
     let (sender, jobs) = bounded("node.jobs", places);
-    let streams = deps.shutdown.token(Stage::Streams);
     let entrance = Entrance {
         engine: about.clone(),
         text: engine.text(),
@@ -109,42 +152,28 @@ pub async fn build(config: Config, deps: service::Deps) -> Result<Node> {
         clock,
         fleet_secret: config.fleet_secret.clone(),
         token_sampling: config.record.token_sampling,
-        closing: streams.clone(),
+        closing: deps.shutdown.token(Stage::Streams),
     };
     let entrance = Arc::new(entrance);
     let grpc = kserve::router(Arc::clone(&entrance), deps.health.clone());
-    let router = serve::router(entrance).merge(deps.ops_router());
     let meter = meter(devices.as_ref(), deps.clock.now_us(), timeline.reached_ns());
-    let scheduler = Scheduler::new(schedule(config.schedule, &about), about.slots, about.max_len);
-    Ok(Node {
-        addr,
-        grpc_addr,
-        listener,
-        router,
-        grpc: (grpc_listener, grpc),
-        driver: Driver::new(Parts {
-            engine,
-            scheduler,
-            timeline,
-            tally,
-            step_sampling: config.record.step_sampling,
-            meter,
-            recorder: recording.recorder,
-            gauges,
-        }),
-        jobs,
-        outbox: recording.outbox.counting(Served::new(&deps.metrics, &about)),
-        exporter: recording.exporter,
-        engine: about,
-        accept: deps.shutdown.token(Stage::Accept),
-        streams,
-        streams_hold: deps.shutdown.hold(Stage::Streams, name.clone()),
-        recorders_hold: deps.shutdown.hold(Stage::Recorders, name.clone()),
-        component: deps.health.component(name),
-        health: deps.health,
-        tls: deps.tls,
-        limits: deps.limits,
-    })
+    let scheduler = Scheduler::new(schedule(config.schedule.clone(), &about), about.slots, about.max_len);
+    let component = deps.health.component(format!("node.{}", recording.instance));
+    let driver = Driver::new(Parts {
+        engine,
+        scheduler,
+        timeline,
+        tally,
+        step_sampling: config.record.step_sampling,
+        meter,
+        recorder,
+        gauges,
+        component: component.clone(),
+    });
+    let outbox = recording.outbox.counting(Served::new(&deps.metrics, &about));
+    let recording = Recording { outbox, ..recording };
+    let router = serve::router(entrance);
+    Ok(Work { router, grpc, steps: Some((driver, jobs)), recording, engine: about, component })
 }
 
 /// The scheduler's settings, as far as this engine can follow them.
@@ -160,10 +189,27 @@ async fn bind(addr: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
     Ok((listener, bound.map_err(|error| Error::internal("cannot read the bound address").with_source(error))?))
 }
 
-/// The three parts of the recorder.
+/// A node in front of another engine. Both of its ports lead there.
+fn behind(config: &Config, deps: &service::Deps) -> Result<Work> {
+    let about = config.engine.proxy.describe();
+    let clock = Arc::new(NodeClock::new(Arc::clone(&deps.clock)));
+    let (recording, recorder) = recording(config, &about, None, clock.now_ns(), deps)?;
+    let parts = proxy::Parts {
+        recorder,
+        clock,
+        fleet_secret: config.fleet_secret.clone(),
+        token_sampling: config.record.token_sampling,
+        queue_max: config.queue_max,
+        closing: deps.shutdown.token(Stage::Streams),
+    };
+    let router = proxy::router(&config.engine.proxy, parts, &deps.metrics)?;
+    let component = deps.health.component(format!("node.{}", recording.instance));
+    Ok(Work { grpc: router.clone(), router, steps: None, recording, engine: about, component })
+}
+
+/// The recorder without its end at the calls.
 struct Recording {
     instance: String,
-    recorder: Recorder,
     outbox: Outbox,
     exporter: Exporter,
 }
@@ -174,7 +220,7 @@ fn recording(
     devices: Option<Devices>,
     start_ns: i64,
     deps: &service::Deps,
-) -> Result<Recording> {
+) -> Result<(Recording, Recorder)> {
     let random = format!("{:016x}", rand::rng().random::<u64>());
     let origin = origin(&config.identity, engine, random, config.record.token_sampling);
     let instance = origin.instance.clone();
@@ -184,7 +230,10 @@ fn recording(
     let recorder = Recorder::new(sender, lost.clone());
     let uplink = Uplink::new("node.otlp_endpoint", &config.otlp_endpoint, &config.otlp, record::ATTEMPT)?;
     let (outbox, exporter) = Outbox::new(&config.record, uplink, origin, devices, start_ns, records, lost);
-    Ok(Recording { instance, recorder, outbox, exporter })
+    let held = outbox.held();
+    let help = "Spans that wait for the collector to take them.";
+    deps.metrics.observe("tokenwatt_node_spans_held", help, &[], move || Some(held.load(Ordering::Relaxed) as f64));
+    Ok((Recording { instance, outbox, exporter }, recorder))
 }
 
 /// Loading a model can take seconds and belongs on a thread of its own.
@@ -193,7 +242,7 @@ async fn load(config: engine::Config) -> Result<(Box<dyn engine::Engine>, Option
     let loaded = loaded.map_err(|error| Error::internal("loading the model failed").with_source(error))?;
     loaded.map_err(|error| match error {
         EngineError::Load { .. } | EngineError::Input { .. } => Error::new(Kind::Invalid, error.to_string()),
-        EngineError::Step { .. } => Error::internal(error.to_string()),
+        EngineError::Step { .. } | EngineError::Lost { .. } => Error::internal(error.to_string()),
     })
 }
 
@@ -224,15 +273,26 @@ impl Node {
     /// on, then all running calls end, then all records are sent.
     ///
     /// # Errors
-    /// `Internal` if the listener, the step thread or the recorder break.
+    /// `Internal` if the listener, the step thread or the recorder break, or a lost device does not come back.
     ///
     /// # Cancel safety
     /// A dropped run ends all calls; records not yet sent are lost.
     pub async fn run(self) -> Result<()> {
-        let Self { listener, router, grpc, driver, jobs, outbox, exporter, health, component, .. } = self;
+        let Self { listener, router, grpc, steps, outbox, exporter, health, component, .. } = self;
         let (tls, limits, accept, streams) = (self.tls, self.limits, self.accept, self.streams);
         let runtime = tokio::runtime::Handle::current();
-        let steps = tokio::task::spawn_blocking(move || driver.run(jobs, &runtime));
+        // Steps may end before the shutdown, where a lost device does not come back: then nothing more is served.
+        let closing = streams.child_token();
+        let ended = closing.clone().drop_guard();
+        let steps = tokio::task::spawn_blocking(move || {
+            let Some((driver, jobs)) = steps else {
+                ended.disarm();
+                return Ok(());
+            };
+            let _ended = ended;
+            name_thread("node.step");
+            driver.run(jobs, &runtime)
+        });
         let recorder = tokio::task::spawn_blocking(move || record_until_done(outbox, exporter));
         component.ready();
         let draining = async {
@@ -241,8 +301,8 @@ impl Node {
             std::future::pending::<()>().await;
         };
         let serving = async {
-            let http = service::listen::serve_http(listener, &tls, limits, router, streams.clone());
-            let (http, grpc) = tokio::join!(http, service::listen::serve_http(grpc.0, &tls, limits, grpc.1, streams));
+            let http = service::listen::serve_http(listener, &tls, limits, router, closing.clone());
+            let (http, grpc) = tokio::join!(http, service::listen::serve_http(grpc.0, &tls, limits, grpc.1, closing));
             http.and(grpc)
         };
         // The routers, and with them the only way to send jobs, are gone when serving ends.
@@ -252,10 +312,19 @@ impl Node {
         };
         component.starting();
         let stepped = steps.await.map_err(|error| Error::internal("the step thread broke").with_source(error));
+        let stepped =
+            stepped.and_then(|ran| ran.map_err(|error| Error::internal("the engine is gone").with_source(error)));
         drop(self.streams_hold);
         let recorded = recorder.await.map_err(|error| Error::internal("the recorder broke").with_source(error));
         drop(self.recorders_hold);
         served.and(stepped).and(recorded.and_then(|recorded| recorded))
+    }
+}
+
+/// Names the thread for whoever looks at the process; the runtime's threads are all called the same. At most 15 bytes are kept.
+fn name_thread(name: &str) {
+    if let Err(error) = std::fs::write("/proc/thread-self/comm", name) {
+        tracing::debug!(%error, name, "a thread has no name");
     }
 }
 
@@ -265,6 +334,7 @@ const RUNTIME_END: Duration = Duration::from_secs(1);
 /// The recorder's thread has a runtime of its own, so that neither requests nor a busy fleet in
 /// the same process slow it down, nor it them.
 fn record_until_done(outbox: Outbox, exporter: Exporter) -> Result<()> {
+    name_thread("node.record");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -98,7 +98,7 @@ impl Served {
         match record {
             Record::Step(step) => self.step(step),
             Record::Call(call) => self.call(call),
-            Record::Sample(_) => {}
+            Record::Sample(_) | Record::Relayed(_) => {}
         }
     }
 

@@ -10,6 +10,8 @@
 
 mod export;
 mod metric;
+mod processor;
+mod relayed;
 mod resource;
 mod span;
 
@@ -21,6 +23,7 @@ use std::sync::Arc;
 use service::channel::{Sender, TrySendError};
 use service::metrics::{Counter, Registry};
 
+use crate::proxy::Relayed;
 use crate::queue::{Call, Finish};
 use crate::schedule::{Blocks, Load, StepPlan};
 use crate::step::{HostTime, Taken};
@@ -185,6 +188,8 @@ pub(crate) enum Record {
     Call(Box<CallRecord>),
     /// A sample of the engine.
     Sample(Taken),
+    /// A part of a call that went through the proxy.
+    Relayed(Relayed),
 }
 
 /// The step thread's end of the recorder.
@@ -232,6 +237,10 @@ impl Recorder {
         self.send(Record::Sample(taken));
     }
 
+    pub(crate) fn relayed(&self, relayed: Relayed) {
+        self.send(Record::Relayed(relayed));
+    }
+
     fn send(&self, record: Record) {
         let (TrySendError::Full(record) | TrySendError::Closed(record)) = match self.records.try_send(record) {
             Ok(()) => return,
@@ -241,6 +250,9 @@ impl Recorder {
             Record::Step(step) => self.lost.spans.add(step.spans()),
             Record::Call(_) => self.lost.spans.inc(),
             Record::Sample(_) => self.lost.samples.inc(),
+            Record::Relayed(relayed) => {
+                self.lost.spans.add(relayed.marks.len() as u64 + u64::from(relayed.end.is_some()));
+            }
         }
     }
 }

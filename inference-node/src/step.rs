@@ -12,6 +12,7 @@
 
 mod account;
 mod calls;
+mod failure;
 mod sample;
 mod tally;
 mod timeline;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use service::channel::Receiver;
+use service::health::Component;
 use tokio::runtime::Handle;
 
 use crate::engine::{Engine, EngineError, NewToken, SeqId, SequenceInput, StepResult, StepTime, Text};
@@ -51,6 +53,7 @@ pub(crate) struct Driver {
     meter: Option<Meter>,
     recorder: Recorder,
     gauges: Arc<Gauges>,
+    component: Component,
     next_seq: u64,
     steps: u64,
     /// Number of the last step that computed prompt tokens.
@@ -67,6 +70,8 @@ pub(crate) struct Parts {
     pub(crate) meter: Option<Meter>,
     pub(crate) recorder: Recorder,
     pub(crate) gauges: Arc<Gauges>,
+    /// Says that the node takes no calls while a lost engine starts again.
+    pub(crate) component: Component,
 }
 
 impl Driver {
@@ -90,6 +95,7 @@ impl Driver {
             meter: parts.meter,
             recorder: parts.recorder,
             gauges: parts.gauges,
+            component: parts.component,
             next_seq: 0,
             steps: 0,
             prefill_step: 0,
@@ -97,7 +103,10 @@ impl Driver {
     }
 
     /// Runs until nobody can send jobs any more and all calls have ended. Blocks its thread.
-    pub(crate) fn run(mut self, mut jobs: Receiver<Job>, runtime: &Handle) {
+    ///
+    /// # Errors
+    /// Why a lost device did not come back; all calls have failed then.
+    pub(crate) fn run(mut self, mut jobs: Receiver<Job>, runtime: &Handle) -> Result<(), EngineError> {
         // The start of the counters, against which the first window is reckoned.
         let start = self.sample(self.timeline.reached_ns());
         self.recorder.sample(Taken { now: start, executing: None, power_w: None });
@@ -120,7 +129,7 @@ impl Driver {
             self.gauges.set(self.scheduler.load());
             self.tally.scheduler(self.scheduler.counters());
             match plan {
-                Some(plan) => self.step(&plan, schedule_ns),
+                Some(plan) => self.step(&plan, schedule_ns)?,
                 None if self.wait(&mut jobs, runtime) => {}
                 None => break,
             }
@@ -131,6 +140,7 @@ impl Driver {
         if let Some(taken) = self.sampler.finish(last) {
             self.recorder.sample(taken);
         }
+        Ok(())
     }
 
     /// Waits for a job or for the next sample. False when no job can come any more.
@@ -225,14 +235,18 @@ impl Driver {
         self.recorder.call(record);
     }
 
-    fn step(&mut self, plan: &StepPlan, schedule_ns: u64) {
+    fn step(&mut self, plan: &StepPlan, schedule_ns: u64) -> Result<(), EngineError> {
         self.steps += 1;
         let start_ns = self.timeline.begin(self.calls.newest_arrival(plan));
         self.calls.scheduled(plan, start_ns);
         let begun_ns = self.timeline.host_ns();
         let result = match self.engine.step(plan).and_then(|result| sound(plan, result)) {
             Ok(result) => result,
-            Err(error) => return self.fail(plan, &error),
+            Err(error @ EngineError::Lost { .. }) => return self.start_again(&error),
+            Err(error) => {
+                self.fail(plan, &error);
+                return Ok(());
+            }
         };
         let executed_ns = self.timeline.host_ns();
         let (end_ns, device_us) = self.timeline.finish(start_ns, result.time);
@@ -274,6 +288,7 @@ impl Driver {
         self.tally.host(host);
         let carried = self.calls.carries();
         self.look(carried);
+        Ok(())
     }
 
     /// Gives every sequence its share and its token.
@@ -314,16 +329,6 @@ impl Driver {
             }
         }
         record
-    }
-
-    /// The step's sequences are lost; the engine goes on.
-    fn fail(&mut self, plan: &StepPlan, error: &EngineError) {
-        tracing::error!(%error, "engine step failed");
-        let mut keys: Vec<u64> = plan.work.iter().filter_map(|work| self.calls.call_of(work.seq)).collect();
-        keys.dedup();
-        for key in keys {
-            self.abort(key, Outcome::Failed(error.to_string()));
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What every service of Tokenwatt needs and none should write twice.
 //!
 //! ```text
-//! config ─► clock · channel · task · shutdown ─► secret · principal · tls ─► listen ─► health · metrics · observe
+//! config ─► clock · channel · task · shutdown ─► secret · principal · tls ─► listen ─► health · metrics · observe;  rapl
 //! ```
 //!
 //! A service is built with [`Deps`] and never reaches for the wall clock, the environment, a signal or
@@ -24,6 +24,8 @@ pub mod secret;
 pub mod principal;
 pub mod tls;
 pub mod uplink;
+
+pub mod rapl;
 
 pub mod health;
 pub mod listen;

@@ -4,6 +4,8 @@
 //! unknown, never 0. All counts of `neuron-monitor` are those of one period. Source of names and units: the Neuron SDK
 //! 2.32 user guide of `neuron-monitor`, and the driver's `neuron_power.c`.
 
+pub mod ls;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};

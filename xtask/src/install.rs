@@ -37,6 +37,11 @@ const TEST: &[Package] = &[
     Package { name: "chromium-driver", shows: "chromedriver", reason: "drives chromium" },
     Package { name: "prometheus", shows: "promtool", reason: "scrapes /metrics, checks and evaluates the alert rules" },
     Package { name: "prometheus-alertmanager", shows: "prometheus-alertmanager", reason: "receives the alerts" },
+    Package {
+        name: "gcc",
+        shows: "cc",
+        reason: "builds the stand-in for libnrt that the neuron engine is tested against",
+    },
     Package { name: "postgresql-client", shows: "psql", reason: "asks over the PostgreSQL wire protocol" },
 ];
 

@@ -109,6 +109,28 @@ fn nothing_is_not_zero() {
     assert_eq!(write::report(&Host::default(), &report, NOW), None);
 }
 
+/// A list of devices gives each its memory, and tells how many cores a chip has where the monitor does not; no device is no sample.
+#[test]
+fn a_list_of_devices() {
+    let devices = telemetry::neuron::ls::parse(
+        br#"[{"neuron_device": 0, "nc_count": 2, "memory_size": 32, "neuron_processes": [{"pid": 1}, {"pid": 2}]},
+             {"neuron_device": 1, "nc_count": 2}]"#,
+    );
+    let devices = devices.unwrap();
+    let mut host = Host::new(&BTreeMap::from([("host.id".to_owned(), "i-1".to_owned())]));
+    host.count(&devices);
+    let (resource, points) = written(write::inventory(&host, &devices, NOW));
+    assert_eq!((resource["host.id"].as_str(), resource["tokenwatt.chips"].as_str()), ("i-1", "2"));
+    let of = |name: &str| {
+        let points = points.iter().filter(|point| point.0 == name);
+        points.map(|point| (point.1["hw.id"].as_str(), point.3)).collect::<Vec<_>>()
+    };
+    assert_eq!(of("hw.gpu.memory.limit"), [("neuron0", 32.0)], "what is unknown is not 0");
+    assert_eq!(of("neuron.device.cores"), [("neuron0", 2.0), ("neuron1", 2.0)]);
+    assert_eq!(of("neuron.device.processes"), [("neuron0", 2.0), ("neuron1", 0.0)]);
+    assert!(write::inventory(&host, &[], NOW).is_none());
+}
+
 fn sysfs(devices: &[(&str, &str)]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     for (device, line) in devices {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use telemetry::names;
+use telemetry::neuron::ls::Device;
 use telemetry::neuron::{Activity, Hardware, Instance, Report};
 
 use super::power::Watts;
@@ -42,6 +43,15 @@ impl Host {
         if report.neuron_hardware_info != Hardware::default() {
             self.hardware = report.neuron_hardware_info.clone();
         }
+    }
+
+    /// Takes from a list of devices what the monitor does not say.
+    pub(super) fn count(&mut self, devices: &[Device]) {
+        let Some(first) = devices.first() else { return };
+        let hardware = &mut self.hardware;
+        hardware.neuron_device_count = hardware.neuron_device_count.or(u32::try_from(devices.len()).ok());
+        let cores = first.nc_count.filter(|_| devices.iter().all(|device| device.nc_count == first.nc_count));
+        hardware.neuroncore_per_device_count = hardware.neuroncore_per_device_count.or(cores);
     }
 
     fn resource(&self) -> Vec<u8> {
@@ -128,6 +138,23 @@ pub(super) fn power(host: &Host, watts: &[Watts]) -> Option<Bytes> {
         pairs.push((names::CONFIDENCE, "assumed".to_owned()));
         metrics.push(names::HW_POWER, "W", Data::Gauge, [(pairs, Some(*watts))]);
     }
+    metrics.finish(host)
+}
+
+/// Writes which devices there are; `None` if there is none.
+pub(super) fn inventory(host: &Host, devices: &[Device], now_ns: u64) -> Option<Bytes> {
+    let mut metrics = Metrics { items: Vec::new(), when: Interval { start_ns: 0, time_ns: now_ns } };
+    let of = |value: fn(&Device) -> Option<f64>| {
+        let points = devices.iter().map(move |device| {
+            let id = format!("neuron{}", device.neuron_device.unwrap_or_default());
+            (host.device(id), value(device))
+        });
+        points.collect::<Vec<_>>()
+    };
+    metrics.push(names::HW_MEMORY_LIMIT, "By", Data::Gauge, of(|device| device.memory_size));
+    metrics.push("neuron.device.cores", "{core}", Data::Gauge, of(|device| device.nc_count.map(f64::from)));
+    let users = of(|device| Some(device.neuron_processes.len() as f64));
+    metrics.push("neuron.device.processes", "{process}", Data::Gauge, users);
     metrics.finish(host)
 }
 

@@ -3,7 +3,7 @@
 use axum::http::HeaderMap;
 
 /// Trace and span id of the caller, if the request names a valid one.
-pub(super) fn parent(headers: &HeaderMap) -> Option<(u128, u64)> {
+pub(crate) fn parent(headers: &HeaderMap) -> Option<(u128, u64)> {
     let mut parts = headers.get("traceparent")?.to_str().ok()?.trim().split('-');
     let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
     let sound = hex(version, 2) && version != "ff" && hex(trace, 32) && hex(span, 16) && hex(flags, 2);
@@ -20,7 +20,7 @@ fn hex(text: &str, length: usize) -> bool {
 }
 
 /// Whether the tokens of this trace are recorded: the same answer for every call of a trace.
-pub(super) fn sampled(trace_id: u128, share: f64) -> bool {
+pub(crate) fn sampled(trace_id: u128, share: f64) -> bool {
     // The low half of a trace id is random in every common generator.
     let position = (trace_id & u128::from(u64::MAX)) as f64 / 2f64.powi(64);
     share >= 1.0 || position < share

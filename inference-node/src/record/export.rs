@@ -18,6 +18,7 @@ use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
 
 use super::metric::Metrics;
+use super::processor::Processors;
 use super::span::Spans;
 use super::{Lost, Origin, Record};
 use crate::config::RecordConfig;
@@ -91,7 +92,7 @@ impl Outbox {
             records,
             parcels,
             spans: Spans::new(&origin),
-            metrics: Metrics::new(&origin, devices, start_ns),
+            metrics: Metrics::new(&origin, devices, Processors::open(&config.rapl, &origin, start_ns), start_ns),
             batch: Vec::new(),
             held: Arc::clone(&held),
             lost: lost.clone(),
@@ -105,6 +106,11 @@ impl Outbox {
     pub(crate) fn counting(mut self, served: Served) -> Self {
         self.served = Some(served);
         self
+    }
+
+    /// Spans that the collector has not taken yet.
+    pub(crate) fn held(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.held)
     }
 
     /// Runs until the step thread is gone and all its records are in parcels.
@@ -134,10 +140,12 @@ impl Outbox {
         match record {
             Record::Step(step) => self.spans.step(step, &mut self.batch),
             Record::Call(call) => self.batch.push(self.spans.call(&call)),
+            Record::Relayed(relayed) => self.spans.relayed(&relayed, &mut self.batch),
             Record::Sample(taken) => {
                 // The tokens of a window are on their way before the sample that closes it.
                 self.close_batch();
-                self.send(Parcel::Sample(Box::new(self.metrics.request(&taken))));
+                let sample = self.metrics.request(&taken);
+                self.send(Parcel::Sample(Box::new(sample)));
             }
         }
         if self.batch.len() >= self.config.batch_spans {

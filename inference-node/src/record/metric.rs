@@ -11,6 +11,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use telemetry::names;
 
 use super::Origin;
+use super::processor::Processors;
 use crate::engine::Devices;
 use crate::step::{HostTime, KINDS, Taken};
 
@@ -23,6 +24,7 @@ pub(super) struct Metrics {
     /// Attributes of each chip's points.
     chips: Vec<Vec<common::KeyValue>>,
     devices: Option<Devices>,
+    processors: Option<Processors>,
     start_ns: u64,
 }
 
@@ -31,7 +33,12 @@ const BOUNDARY: &str = "chip";
 
 impl Metrics {
     /// `start_ns` is when the cumulative counters were 0.
-    pub(super) fn new(origin: &Origin, devices: Option<Devices>, start_ns: i64) -> Self {
+    pub(super) fn new(
+        origin: &Origin,
+        devices: Option<Devices>,
+        processors: Option<Processors>,
+        start_ns: i64,
+    ) -> Self {
         let model = text(names::REQUEST_MODEL, &origin.engine.model);
         let engine = vec![text(names::HW_ID, &origin.instance), text(names::HW_TYPE, "engine"), model.clone()];
         let chip = |devices: &Devices, index: u32| {
@@ -55,14 +62,16 @@ impl Metrics {
             engine,
             chips: chips.collect(),
             devices,
+            processors,
             start_ns: u64::try_from(start_ns).unwrap_or(0),
         }
     }
 
     /// One export request for a sample.
-    pub(super) fn request(&self, taken: &Taken) -> ExportMetricsServiceRequest {
+    pub(super) fn request(&mut self, taken: &Taken) -> ExportMetricsServiceRequest {
         let mut metrics = self.of_engine(taken);
         metrics.extend(self.of_chips(taken));
+        metrics.extend(self.of_processors(taken));
         let scope = ScopeMetrics { scope: Some(self.scope.clone()), metrics, schema_url: String::new() };
         let resource = ResourceMetrics {
             resource: Some(self.resource.clone()),
@@ -136,6 +145,31 @@ impl Metrics {
             [(names::HW_MEMORY_USAGE, devices.memory_used_bytes), (names::HW_MEMORY_LIMIT, devices.memory_total_bytes)]
         {
             metrics.extend(bytes.map(|bytes| gauge(name, "By", points(whole(bytes), &[]))));
+        }
+        metrics
+    }
+
+    /// What the processors under a `cpu` engine used, by their own counters.
+    fn of_processors(&mut self, taken: &Taken) -> Vec<Metric> {
+        let used = self.processors.as_mut().map(|processors| processors.read(taken.now.time_ns)).unwrap_or_default();
+        let (mut energy, mut power) = (Vec::new(), Vec::new());
+        for used in used {
+            let attributes = [
+                text(names::HW_ID, &used.zone),
+                text(names::HW_TYPE, "host"),
+                text(names::ENERGY_METHOD, "energy_counter"),
+                text(names::BOUNDARY, used.boundary),
+                text(names::CONFIDENCE, "measured"),
+            ];
+            energy.push(self.point(taken, &attributes, real(used.joules)));
+            power.extend(used.watts.map(|watts| self.point(taken, &attributes, real(watts))));
+        }
+        let mut metrics = Vec::new();
+        if !energy.is_empty() {
+            metrics.push(counter(names::HW_ENERGY, "J", energy));
+        }
+        if !power.is_empty() {
+            metrics.push(gauge(names::HW_POWER, "W", power));
         }
         metrics
     }

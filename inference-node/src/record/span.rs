@@ -102,8 +102,7 @@ impl Spans {
             });
         }
         for mark in step.tokens {
-            // A span id of 0 would be no id.
-            let id = SpanId::from(self.ids.random_range(1..=u64::MAX));
+            let id = self.span_id();
             spans.push(SpanData {
                 span_context: context(mark.call.trace_id, id),
                 parent_span_id: SpanId::from(mark.call.span_id),
@@ -117,7 +116,12 @@ impl Spans {
         }
     }
 
-    fn empty(&self) -> SpanData {
+    /// A new id; 0 would be none.
+    pub(super) fn span_id(&mut self) -> SpanId {
+        SpanId::from(self.ids.random_range(1..=u64::MAX))
+    }
+
+    pub(super) fn empty(&self) -> SpanData {
         SpanData {
             span_context: SpanContext::NONE,
             parent_span_id: SpanId::INVALID,
@@ -239,18 +243,18 @@ fn detailed(detail: &StepDetail) -> Vec<KeyValue> {
     attributes
 }
 
-fn context(trace_id: u128, span_id: SpanId) -> SpanContext {
+pub(super) fn context(trace_id: u128, span_id: SpanId) -> SpanContext {
     SpanContext::new(TraceId::from(trace_id), span_id, TraceFlags::SAMPLED, false, TraceState::NONE)
 }
 
-fn time(ns: i64) -> SystemTime {
+pub(super) fn time(ns: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_nanos(u64::try_from(ns).unwrap_or(0))
 }
 
-fn seconds(ns: i64) -> f64 {
+pub(super) fn seconds(ns: i64) -> f64 {
     ns.max(0) as f64 / 1e9
 }
 
-fn integer(value: u64) -> i64 {
+pub(super) fn integer(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

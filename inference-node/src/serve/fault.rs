@@ -105,6 +105,11 @@ impl Fault {
         Self { again: true, ..fault.with_code("shutting_down") }
     }
 
+    /// The engine behind a proxy failed.
+    pub(crate) fn upstream(message: &str) -> Self {
+        Self::new(StatusCode::BAD_GATEWAY, "server_error", message).with_code("upstream_error")
+    }
+
     /// The call's deadline passed before it was complete.
     pub(crate) fn expired() -> Self {
         let message = "the call's deadline passed";

@@ -147,6 +147,13 @@ impl Calls {
         links
     }
 
+    /// All open calls, the oldest first.
+    pub(super) fn keys(&self) -> Vec<u64> {
+        let mut keys: Vec<u64> = self.calls.keys().copied().collect();
+        keys.sort_unstable();
+        keys
+    }
+
     /// The call that a sequence belongs to.
     pub(super) fn call_of(&self, id: SeqId) -> Option<u64> {
         self.choices.get(&id).map(|choice| choice.call)

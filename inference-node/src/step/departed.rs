@@ -150,13 +150,14 @@ async fn the_slot_of_a_departed_client_is_free_for_the_next_step() {
         meter: None,
         recorder: Recorder::new(records, Lost::new(&Registry::new())),
         gauges: Arc::new(Gauges::default()),
+        component: service::health::Health::new().component("node"),
     });
     let (jobs, taken) = bounded("test.jobs", 2);
     jobs.try_send(first).unwrap_or_else(|_| panic!("no room"));
     jobs.try_send(second).unwrap_or_else(|_| panic!("no room"));
     drop(jobs);
     let runtime = tokio::runtime::Handle::current();
-    tokio::task::spawn_blocking(move || driver.run(taken, &runtime)).await.unwrap();
+    tokio::task::spawn_blocking(move || driver.run(taken, &runtime)).await.unwrap().unwrap();
     let step = |seq| Told::Step(vec![seq]);
     assert_eq!(*told.lock(), [step(0), step(0), step(0), Told::Closed(0), step(1), step(1), Told::Closed(1)]);
 }

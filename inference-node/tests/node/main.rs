@@ -4,5 +4,12 @@
 
 mod account;
 mod api;
+mod dead;
 mod drain;
+mod neuron;
+mod proxy;
+mod upstream;
 mod world;
+
+#[path = "../neuron/stub.rs"]
+mod stub;

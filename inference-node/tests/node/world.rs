@@ -170,6 +170,12 @@ impl World {
         Self { url, received, deps, client: reqwest::Client::new(), running, collector: Some(collector) }
     }
 
+    /// Waits until the node has ended by itself, and says why.
+    pub(crate) async fn failed(&mut self) -> service::Error {
+        let ended = tokio::time::timeout(PATIENCE, &mut self.running).await.unwrap();
+        ended.unwrap().unwrap_err()
+    }
+
     /// Posts a body.
     pub(crate) async fn post(&self, path: &str, body: &Value) -> reqwest::Response {
         self.client.post(format!("{}{path}", self.url)).json(body).send().await.unwrap()

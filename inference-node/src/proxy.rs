@@ -1,0 +1,214 @@
+//! In front of another engine: its answers pass through unchanged, and leave the spans, tokens and metrics that it lacks.
+//!
+//! ```text
+//! client -> place in the queue -> ask (for usage, where the engine knows it) -> upstream
+//!                                                 answer -> read along -> strip what nobody asked for -> client
+//!                                                                 |
+//!                                                                 +-> record
+//! ```
+//!
+//! A proxy sees chunks. How many tokens a chunk has is known, from firm to weak, from usage that comes with every chunk, from
+//! token ids or log probabilities in it, from the engine's contract (TGI sends single tokens), from the total at the end,
+//! which is shared out by the length of text, or not at all: then a chunk counts as one, and the call says so.
+
+mod ask;
+mod call;
+mod dialect;
+mod grpc;
+mod json;
+mod read;
+mod relay;
+mod turn;
+
+pub(crate) use call::{Asked, End, Mark, Relayed};
+pub use dialect::Upstream;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use reqwest::redirect::Policy;
+use serde::{Deserialize, Serialize};
+use service::config::range::{span, within};
+use service::error::{Error, Result};
+use service::metrics::{Counter, Registry};
+use service::secret::Secret;
+use service::shutdown::CancellationToken;
+use telemetry::names;
+use tonic::transport::Channel;
+
+use crate::engine::EngineDescription;
+use crate::record::Recorder;
+use crate::schedule;
+use crate::step::NodeClock;
+use turn::Turns;
+
+/// Settings of the `proxy` engine.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Address of the engine, such as `http://127.0.0.1:8000`.
+    pub upstream: String,
+    /// Address of its gRPC port, such as Triton's `http://127.0.0.1:8001`; gRPC that comes to the node's port goes there.
+    pub upstream_grpc: Option<String>,
+    /// What it is: `vllm`, `sglang`, `tgi`, `triton`, `llama_cpp`, `text_generation_webui`, `tokenwatt` or `openai`.
+    pub engine: Upstream,
+    /// Model that it serves, where neither calls nor answers name it.
+    pub model: Option<String>,
+    /// Calls that the engine gets at once; others wait here. 0 sets no bound. Most loaders of Text Generation WebUI take 1.
+    pub concurrency: u32,
+    /// Where the calls count as measured. `gateway` is right behind an engine that sends call spans of its own, which are nearer;
+    /// `server` for one that sends none and runs beside the proxy.
+    pub measured_at: MeasuredAt,
+    /// Longest time to connect.
+    #[serde(with = "service::config::duration")]
+    pub connect_timeout: Duration,
+    /// Longest silence of the engine, before and within an answer.
+    #[serde(with = "service::config::duration")]
+    pub idle_timeout: Duration,
+}
+
+/// Where a proxied call counts as measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MeasuredAt {
+    /// On the way to the engine.
+    #[default]
+    Gateway,
+    /// At the engine.
+    Server,
+}
+
+impl MeasuredAt {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Gateway => "gateway",
+            Self::Server => "server",
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            upstream: "http://127.0.0.1:8000".to_owned(),
+            upstream_grpc: None,
+            engine: Upstream::default(),
+            model: None,
+            concurrency: 0,
+            measured_at: MeasuredAt::default(),
+            connect_timeout: Duration::from_secs(2),
+            idle_timeout: Duration::from_secs(300),
+        }
+    }
+}
+
+/// More calls at once than any engine takes.
+const CONCURRENCY_MAX: u32 = 65_536;
+
+impl Config {
+    /// Adds one line for every rule broken.
+    pub fn validate(&self, faults: &mut Vec<String>) {
+        if !self.upstream.starts_with("http://") && !self.upstream.starts_with("https://") {
+            faults.push(format!("node.engine.proxy.upstream `{}` must start with http:// or https://", self.upstream));
+        }
+        if let Some(url) = &self.upstream_grpc
+            && let Err(error) = grpc::channel(url, self)
+        {
+            faults.push(format!("node.engine.proxy.upstream_grpc `{url}` cannot be used: {error}"));
+        }
+        within("node.engine.proxy.concurrency", self.concurrency, 0..=CONCURRENCY_MAX, faults);
+        for (name, value) in [("connect_timeout", self.connect_timeout), ("idle_timeout", self.idle_timeout)] {
+            let name = format!("node.engine.proxy.{name}");
+            span(&name, value, Duration::from_millis(1)..=Duration::from_secs(86_400), faults);
+        }
+    }
+
+    /// The engine behind the proxy, as far as the settings know it.
+    pub(crate) fn describe(&self) -> EngineDescription {
+        EngineDescription {
+            engine: self.engine.name().to_owned(),
+            model: self.model.clone().unwrap_or_default(),
+            quantization: None,
+            tensor_parallel: None,
+            accelerator: None,
+            chips: None,
+            slots: self.concurrency,
+            max_len: 0,
+            policy: schedule::Policy::TokenBudget,
+            prefix_cache: false,
+            calibration_error: None,
+            likelihoods: false,
+            simulated: None,
+        }
+    }
+}
+
+/// What a proxy shares between its calls.
+pub(crate) struct Front {
+    config: Config,
+    /// Address of the engine without a slash at its end.
+    base: String,
+    client: reqwest::Client,
+    grpc: Option<Channel>,
+    recorder: Arc<Recorder>,
+    clock: Arc<NodeClock>,
+    fleet_secret: Option<Secret>,
+    token_sampling: f64,
+    turns: Turns,
+    closing: CancellationToken,
+    failed: Counter,
+}
+
+/// What a [`Front`] is made of.
+pub(crate) struct Parts {
+    pub(crate) recorder: Recorder,
+    pub(crate) clock: Arc<NodeClock>,
+    pub(crate) fleet_secret: Option<Secret>,
+    pub(crate) token_sampling: f64,
+    /// Calls that may wait.
+    pub(crate) queue_max: u32,
+    /// Cancelled once no new call is taken.
+    pub(crate) closing: CancellationToken,
+}
+
+/// The routes of a proxy: everything goes to the engine, and calls that make tokens are followed.
+///
+/// # Errors
+/// `Internal` if there can be no client.
+pub(crate) fn router(config: &Config, parts: Parts, metrics: &Registry) -> Result<Router> {
+    let client = reqwest::Client::builder()
+        .connect_timeout(config.connect_timeout)
+        .no_proxy()
+        .tcp_nodelay(true)
+        .redirect(Policy::none())
+        .build()
+        .map_err(|error| Error::internal("set up the client for the engine").with_source(error))?;
+    let labels = [("engine", config.engine.name().to_owned())];
+    let turns = Turns::new(config.concurrency, parts.queue_max);
+    for (name, help, read) in [
+        (names::ENGINE_RUNNING, "Calls that the engine has.", Turns::running as fn(&Turns) -> u32),
+        (names::ENGINE_WAITING, "Calls that wait for their turn.", Turns::waiting),
+    ] {
+        let turns = turns.clone();
+        metrics.observe(name, help, &labels, move || Some(f64::from(read(&turns))));
+    }
+    let channel = config.upstream_grpc.as_ref().map(|url| grpc::channel(url, config)).transpose();
+    let channel =
+        channel.map_err(|error| Error::invalid("node.engine.proxy.upstream_grpc cannot be used").with_source(error))?;
+    let help = "Calls that the engine did not answer, or did not answer to the end.";
+    let front = Front {
+        base: config.upstream.trim_end_matches('/').to_owned(),
+        config: config.clone(),
+        client,
+        grpc: channel,
+        recorder: Arc::new(parts.recorder),
+        clock: parts.clock,
+        fleet_secret: parts.fleet_secret,
+        token_sampling: parts.token_sampling,
+        turns,
+        closing: parts.closing,
+        failed: metrics.counter("tokenwatt_proxy_failed_total", help, &labels),
+    };
+    Ok(Router::new().fallback(relay::relay).with_state(Arc::new(front)))
+}

@@ -1,0 +1,357 @@
+//! Sends a call to the engine and relays its answer as it comes.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use axum::response::{IntoResponse, Response};
+use futures::{Stream, StreamExt, stream};
+use telemetry::names;
+
+use super::ask::{Kept, Strip, Wanted, stripped};
+use super::call::{Asked, Follow};
+use super::dialect::Form;
+use super::read::Reader;
+use super::turn::Turn;
+use super::{Front, grpc};
+use crate::admit::sampled;
+use crate::serve::Fault;
+
+/// Headers of one hop only (RFC 9110, 7.6.1), and those that the client library sets itself.
+const HOP: [HeaderName; 10] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::HOST,
+    header::CONTENT_LENGTH,
+];
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// Largest request body.
+const BODY_MAX: usize = 8 << 20;
+/// Longest line of a stream, and longest whole answer, that is read along.
+const READ_MAX: usize = 1 << 20;
+
+/// Every call.
+pub(super) async fn relay(State(front): State<Arc<Front>>, request: Request) -> Response {
+    let arrival_ns = front.clock.now_ns();
+    if front.closing.is_cancelled() {
+        return Fault::closing().into_response();
+    }
+    if let Some(channel) = front.grpc.clone().filter(|_| grpc::is_grpc(request.headers())) {
+        return grpc::relay(front, channel, request).await;
+    }
+    let (parts, body) = request.into_parts();
+    let Ok(body) = axum::body::to_bytes(body, BODY_MAX).await else {
+        return Fault::invalid("body", "the request body did not arrive, or is longer than 8 MiB").into_response();
+    };
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+    let form = if parts.method == Method::POST { Form::of(parts.uri.path()) } else { None };
+    let mut headers = forwarded(&parts.headers, &[]);
+    let Some((form, named)) = form else {
+        return match front.send(&parts.method, path, headers, body).await {
+            Ok(answer) => plain(answer),
+            Err((_, fault)) => fault.into_response(),
+        };
+    };
+    let wanted: Wanted = serde_json::from_slice(&body).unwrap_or_default();
+    let asked = Arc::new(front.asked(&parts.headers, form, named, &wanted, parts.uri.path(), arrival_ns));
+    let (body, strip) = front.ask_more(form, &wanted, &asked, body);
+    set_trace(&mut headers, &asked);
+    let choices = asked.choices.and_then(|choices| u32::try_from(choices).ok()).unwrap_or(1);
+    let reader = Reader::new(front.config.engine, form, choices);
+    let is_sampled = sampled(asked.trace_id, front.token_sampling);
+    let recorder = Arc::clone(&front.recorder);
+    let mut follow = Follow::new(asked, recorder, Arc::clone(&front.clock), reader, is_sampled);
+    let Some(turn) = front.turns.take().await else {
+        let fault = Fault::overloaded();
+        follow.finish(Some("rate_limited"), Some("the queue is full".to_owned()));
+        return fault.into_response();
+    };
+    if turn.queued {
+        follow.dispatched();
+    }
+    match front.send(&parts.method, path, headers, body).await {
+        Ok(answer) => followed(&front, answer, follow, strip, turn),
+        Err((kind, fault)) => {
+            front.failed.inc();
+            follow.finish(Some(kind), Some(kind.replace('_', " ")));
+            fault.into_response()
+        }
+    }
+}
+
+impl Front {
+    async fn send(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<reqwest::Response, (&'static str, Fault)> {
+        let request = self.client.request(method.clone(), format!("{}{path}", self.base)).headers(headers).body(body);
+        match tokio::time::timeout(self.config.idle_timeout, request.send()).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => {
+                tracing::warn!(error = service::error::chain(&error), "the engine could not be reached");
+                Err(("upstream_unreachable", Fault::upstream("the engine cannot be reached")))
+            }
+            Err(_) => Err(("timeout", Fault::upstream("the engine did not answer in time"))),
+        }
+    }
+}
+
+/// The trace goes on, with this call's span as the parent.
+fn set_trace(headers: &mut HeaderMap, asked: &Asked) {
+    let text = format!("00-{:032x}-{:016x}-01", asked.trace_id, asked.span_id);
+    if let Ok(value) = HeaderValue::try_from(text) {
+        headers.insert(TRACEPARENT, value);
+    }
+}
+
+/// Headers of the other side that go on, without those of its hop.
+pub(super) fn forwarded(headers: &HeaderMap, kept: &[HeaderName]) -> HeaderMap {
+    let mut passed = HeaderMap::with_capacity(headers.len() + 1);
+    let connection = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let named: Vec<HeaderName> =
+        connection.flat_map(|value| value.split(',')).filter_map(|name| name.trim().parse().ok()).collect();
+    for (name, value) in headers {
+        let own = name.as_str() == names::HEADER_FLEET_SECRET;
+        if kept.contains(name) || !own && !HOP.contains(name) && !named.contains(name) {
+            passed.append(name, value.clone());
+        }
+    }
+    passed
+}
+
+/// An answer that makes no tokens.
+fn plain(answer: reqwest::Response) -> Response {
+    let (status, headers) = (answer.status(), forwarded(answer.headers(), &[header::CONTENT_LENGTH]));
+    let mut response = Response::new(Body::from_stream(answer.bytes_stream()));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+/// An answer that is read along.
+fn followed(
+    front: &Arc<Front>,
+    answer: reqwest::Response,
+    mut follow: Follow,
+    strip: Vec<Strip>,
+    turn: Turn,
+) -> Response {
+    let status = answer.status();
+    let kind = answer.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let is_stream = kind.is_some_and(|kind| kind.starts_with("text/event-stream"));
+    let coded = answer.headers().get(header::CONTENT_ENCODING);
+    let is_readable = coded.is_none_or(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity"));
+    if answer.headers().contains_key(names::HEADER_LOAD) {
+        follow.leave_tokens();
+    }
+    let number = |name: &str| answer.headers().get(name)?.to_str().ok()?.parse().ok();
+    follow.headers(number("x-prompt-tokens"), number("x-generated-tokens"));
+    let mut headers = forwarded(answer.headers(), &[header::CONTENT_LENGTH]);
+    let strips = is_stream && is_readable && status.is_success() && !strip.is_empty();
+    if strips {
+        headers.remove(header::CONTENT_LENGTH);
+    }
+    let relay = Relay {
+        left: answer.content_length(),
+        upstream: Box::pin(answer.bytes_stream()),
+        pending: Vec::new(),
+        mode: match (is_readable, is_stream) {
+            (false, _) => Mode::Blind,
+            (true, true) => Mode::Stream,
+            (true, false) => Mode::Whole,
+        },
+        is_stream,
+        skips_blank: false,
+        strip: if strips { strip } else { Vec::new() },
+        follow: Some(follow),
+        idle_timeout: front.config.idle_timeout,
+        error: refusal(status.as_u16()),
+        front: Arc::clone(front),
+        _turn: turn,
+    };
+    let mut response = Response::new(Body::from_stream(relay.stream()));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+/// Whose fault it is that the engine answered with this status; `None` where it is nobody's.
+fn refusal(status: u16) -> Option<&'static str> {
+    match status {
+        429 => Some("rate_limited"),
+        400..500 => Some("client_error"),
+        500.. => Some("engine_error"),
+        _ => None,
+    }
+}
+
+/// How an answer is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Stream,
+    Whole,
+    /// Compressed, or too long: what it holds stays unknown.
+    Blind,
+}
+
+/// An answer on its way; dropping it ends the engine's work on it.
+struct Relay {
+    upstream: Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>,
+    /// Bytes still to come, where the engine said how many there are.
+    left: Option<u64>,
+    /// The part of a line, or of a whole answer, that has come so far.
+    pending: Vec<u8>,
+    mode: Mode,
+    is_stream: bool,
+    /// The line at hand ended a frame that was taken out.
+    skips_blank: bool,
+    strip: Vec<Strip>,
+    follow: Option<Follow>,
+    idle_timeout: Duration,
+    error: Option<&'static str>,
+    front: Arc<Front>,
+    _turn: Turn,
+}
+
+impl Relay {
+    fn stream(self) -> impl Stream<Item = Result<Bytes, std::io::Error>> {
+        stream::unfold(Some(self), |relay| async move {
+            let mut relay = relay?;
+            loop {
+                match tokio::time::timeout(relay.idle_timeout, relay.upstream.next()).await {
+                    Ok(Some(Ok(bytes))) => {
+                        let out = relay.see(bytes);
+                        if !out.is_empty() {
+                            return Some((Ok(out), Some(relay)));
+                        }
+                    }
+                    Ok(None) => {
+                        let rest = relay.end();
+                        return (!rest.is_empty()).then_some((Ok(rest), None));
+                    }
+                    Ok(Some(Err(_))) => return relay.broken("upstream_unreachable", "the engine broke off its answer"),
+                    Err(_) => return relay.broken("timeout", "the engine fell silent within its answer"),
+                }
+            }
+        })
+    }
+
+    /// Reads the next bytes; gives what goes to the client of them.
+    fn see(&mut self, bytes: Bytes) -> Bytes {
+        self.left = self.left.map(|left| left.saturating_sub(bytes.len() as u64));
+        let out = match self.mode {
+            Mode::Blind => bytes,
+            Mode::Whole => {
+                self.keep(&bytes);
+                bytes
+            }
+            Mode::Stream => self.lines(bytes),
+        };
+        if self.left == Some(0) {
+            self.end();
+        }
+        out
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        if self.pending.len() + bytes.len() > READ_MAX {
+            self.mode = Mode::Blind;
+            self.pending = Vec::new();
+        } else {
+            self.pending.extend_from_slice(bytes);
+        }
+    }
+
+    /// Reads whole lines. Where something is taken out, only whole lines leave.
+    fn lines(&mut self, bytes: Bytes) -> Bytes {
+        let mut out = Vec::new();
+        let mut rest = &bytes[..];
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let (line, after) = rest.split_at(end + 1);
+            if self.pending.is_empty() {
+                self.line(line, &mut out);
+            } else {
+                let mut whole = std::mem::take(&mut self.pending);
+                whole.extend_from_slice(line);
+                self.line(&whole, &mut out);
+            }
+            rest = after;
+        }
+        if self.pending.len() + rest.len() > READ_MAX {
+            // Not read from here on, but relayed all the same.
+            out.extend(std::mem::take(&mut self.pending));
+            out.extend_from_slice(rest);
+            self.mode = Mode::Blind;
+        } else {
+            self.pending.extend_from_slice(rest);
+        }
+        if self.strip.is_empty() { bytes } else { out.into() }
+    }
+
+    fn line(&mut self, line: &[u8], out: &mut Vec<u8>) {
+        let data = line.strip_prefix(b"data:").map(<[u8]>::trim_ascii);
+        let data = data.filter(|data| !data.is_empty());
+        if let (Some(data), Some(follow)) = (data, &mut self.follow) {
+            follow.frame(data);
+        }
+        if self.strip.is_empty() || std::mem::take(&mut self.skips_blank) && line.trim_ascii().is_empty() {
+            return;
+        }
+        match data.and_then(|data| stripped(data, &self.strip)) {
+            Some(Kept::Some(data)) => {
+                out.extend_from_slice(b"data: ");
+                out.extend(data);
+                out.push(b'\n');
+            }
+            Some(Kept::Nothing) => self.skips_blank = true,
+            None => out.extend_from_slice(line),
+        }
+    }
+
+    /// The answer has come to its end; gives what is left of it.
+    fn end(&mut self) -> Bytes {
+        let pending = std::mem::take(&mut self.pending);
+        let Some(mut follow) = self.follow.take() else { return Bytes::new() };
+        if self.mode == Mode::Whole {
+            follow.whole(&pending);
+        }
+        follow.finish(self.error, self.error.map(|kind| kind.replace('_', " ")));
+        // Of a stream without a last line break.
+        if self.mode == Mode::Stream && !self.strip.is_empty() { pending.into() } else { Bytes::new() }
+    }
+
+    /// The engine failed within the answer. The client is told in the stream, which then ends without its last mark; where that
+    /// is not possible its connection is cut, so that half an answer is never taken for a whole one.
+    fn broken(
+        mut self,
+        kind: &'static str,
+        message: &'static str,
+    ) -> Option<(Result<Bytes, std::io::Error>, Option<Self>)> {
+        self.front.failed.inc();
+        if let Some(mut follow) = self.follow.take() {
+            follow.finish(Some(kind), Some(message.to_owned()));
+        }
+        if self.is_stream {
+            let body = serde_json::to_string(&Fault::upstream(message).into_body()).unwrap_or_default();
+            Some((Ok(Bytes::from(format!("data: {body}\n\n"))), None))
+        } else {
+            Some((Err(std::io::Error::other(kind)), None))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
