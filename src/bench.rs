@@ -19,7 +19,7 @@ pub(crate) enum Bench {
     Ingest(ingest::Args),
     /// Time from a collector to a reader, with many collectors on one slow store, in this process.
     Freshness(freshness::Args),
-    /// Tokens a second of the CPU engine, one sequence alone and several in a step.
+    /// What recording costs a node, and tokens a second of the CPU engine, one sequence alone and several in a step.
     Node(node::Args),
     /// Dashboards, one request's timeline and ad-hoc SQL, beside other engines on the same files.
     Query(query::Args),
@@ -33,8 +33,7 @@ pub(crate) async fn run(bench: Bench) -> Result<()> {
     match bench {
         Bench::Ingest(args) => ingest::run(args).await,
         Bench::Freshness(args) => freshness::run(args).await,
-        // Nothing else runs meanwhile, so the thread may be kept.
-        Bench::Node(args) => node::run(&args),
+        Bench::Node(args) => node::run(&args).await,
         Bench::Query(args) => query::run(args).await,
     }
 }

@@ -1,29 +1,44 @@
-//! Node: how fast the `cpu` engine computes here, one sequence alone and several in a step.
+//! Node: what recording costs it, what its proxy adds to a call, and how fast the `cpu` engine computes here, one sequence alone and
+//! several in a step.
 //!
+//! Recording is measured on whole nodes under load, once simulated and paced at 20,000 tokens a second and once with the CPU engine.
 //! With `--llama-cpp`, llama.cpp does the same on the same file and threads, in turns with ours; the best of all rounds counts, of
 //! each. The engine is driven by plans of this module's making, without a scheduler and without HTTP. The simulated engine has no speed to
 //! measure: its times are made up.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Instant;
+mod proxying;
+mod recording;
 
-use inference_node::engine::{Engine, EngineError, Sampling, SeqId, SequenceInput, cpu};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use inference_node::engine::{self, Engine, EngineError, EngineKind, Sampling, SeqId, SequenceInput, cpu};
 use inference_node::schedule::{Phase, StepPlan, Work};
 use serde_json::{Value, json};
 use service::error::{Error, Result};
 
 use super::llama_cpp::Peer;
+use recording::Load;
 
 /// Flags of `tokenwatt bench node`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Print one line of JSON for each batch.
+    /// Print one line of JSON: what recording costs, and below `cpu` the figures of each batch.
     #[arg(long)]
     json: bool,
-    /// The model, a GGUF file.
+    /// The model of the CPU engine, a GGUF file. Without one only the simulated engine and the proxy are measured.
     #[arg(long, env = "TOKENWATT_MODEL")]
-    model: PathBuf,
+    model: Option<PathBuf>,
+    /// Turns with tokens recorded and without, of which the medians are compared. 0 leaves recording and proxy out.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=99))]
+    turns: u32,
+    /// Seconds of each turn.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    seconds: u64,
+    /// Slots of the simulated engine, which set its tokens a second.
+    #[arg(long, default_value_t = 180, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    slots: u32,
     /// Sequences in a step, one figure for each.
     #[arg(long, value_delimiter = ',', default_value = "1,8", value_parser = clap::value_parser!(u32).range(1..=64))]
     batch: Vec<u32>,
@@ -59,14 +74,41 @@ impl Took {
 /// The prompt, again and again until it is long enough.
 const PROMPT: &str = "A watt is a unit of power, the rate at which energy is converted from one form to another. ";
 
-/// Measures each batch after one that is thrown away, and prints the figures.
+/// Calls at once to the CPU engine.
+const CPU_CLIENTS: u32 = 8;
+
+/// Measures and prints the figures.
 ///
 /// # Errors
 /// `Invalid` if the model cannot be loaded.
-pub(crate) fn run(args: &Args) -> Result<()> {
+pub(crate) async fn run(args: &Args) -> Result<()> {
+    let length = Duration::from_secs(args.seconds);
+    let mut figures = json!({});
+    if args.turns > 0 {
+        let load = Load { engine: recording::paced(args.slots), clients: args.slots, length, turns: args.turns };
+        figures = recording::measure(&load).await?;
+        figures["proxy"] = proxying::measure().await?;
+    }
+    figures["bench"] = json!("node");
+    figures["profile"] = json!(if cfg!(debug_assertions) { "dev" } else { "release" });
+    if let Some(model) = &args.model {
+        if args.turns > 0 {
+            let cpu = cpu::Config { model_path: model.clone(), slots: CPU_CLIENTS, ..cpu::Config::default() };
+            let engine = engine::Config { kind: EngineKind::Cpu, cpu, ..engine::Config::default() };
+            let load = Load { engine, clients: CPU_CLIENTS, length, turns: args.turns };
+            figures["cpu_recording"] = recording::measure(&load).await?;
+        }
+        // Nothing else runs meanwhile, so the thread may be kept.
+        figures["cpu"] = speed(args, model)?.into();
+    }
+    super::print(args.json, &figures)
+}
+
+/// How fast the CPU engine is: each batch after one that is thrown away.
+fn speed(args: &Args, model: &Path) -> Result<Vec<Value>> {
     let slots = args.batch.iter().copied().max().unwrap_or(1);
     let begun = Instant::now();
-    let config = cpu::Config { model_path: args.model.clone(), slots, ..cpu::Config::default() };
+    let config = cpu::Config { model_path: model.to_owned(), slots, ..cpu::Config::default() };
     let mut engine = cpu::build(&config).map_err(failed)?;
     let load_s = begun.elapsed().as_secs_f64();
     let words = engine.text().tokenize(PROMPT).map_err(failed)?;
@@ -75,12 +117,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let threads = cpu::threads();
     let (prompt_tokens, tokens) = (args.prompt_tokens, args.tokens);
     let peer = args.llama_cpp.clone().map(|package| Peer { package, prompt_tokens, tokens, threads });
+    let mut all = Vec::new();
     for batch in &args.batch {
         let (mut own, mut other, mut version) = (Took::NEVER, Took::NEVER, None);
         for _ in 0..args.rounds {
             own = own.least(measure(engine.as_mut(), args, &prompt, *batch).map_err(failed)?);
             if let Some(peer) = &peer {
-                let speed = peer.measure(&args.model, *batch)?;
+                let speed = peer.measure(model, *batch)?;
                 other = other.least(Took { prefill_s: speed.prefill_s, decode_s: speed.decode_s });
                 version = Some(speed.version);
             }
@@ -96,9 +139,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 json!(round(f64::from(prompt_tokens * batch) / other.prefill_s));
             figures["llama_cpp_decode_tokens_per_s"] = json!(round(f64::from(tokens * batch) / other.decode_s));
         }
-        super::print(args.json, &figures)?;
+        all.push(figures);
     }
-    Ok(())
+    Ok(all)
 }
 
 fn failed(error: EngineError) -> Error {
@@ -129,8 +172,6 @@ fn measure(engine: &mut dyn Engine, args: &Args, prompt: &[u32], batch: u32) -> 
 fn figures(args: &Args, batch: u32, took: Took) -> Value {
     let length = args.prompt_tokens;
     json!({
-        "bench": "node",
-        "profile": if cfg!(debug_assertions) { "dev" } else { "release" },
         "batch": batch,
         "prompt_tokens": length,
         "tokens": args.tokens,
