@@ -112,7 +112,7 @@ fn nothing_is_not_zero() {
 /// A list of devices gives each its memory, and tells how many cores a chip has where the monitor does not; no device is no sample.
 #[test]
 fn a_list_of_devices() {
-    let devices = telemetry::neuron::ls::parse(
+    let devices = neuron::ls::parse(
         br#"[{"neuron_device": 0, "nc_count": 2, "memory_size": 32, "neuron_processes": [{"pid": 1}, {"pid": 2}]},
              {"neuron_device": 1, "nc_count": 2}]"#,
     );

@@ -165,11 +165,12 @@ async fn metrics_have_the_names_of_vllm() {
         let line = lines.find(|line| line.contains(more)).unwrap_or_else(|| panic!("{name} is not in {page}"));
         line.rsplit(' ').next().unwrap().parse().unwrap()
     };
-    // The recorder counts a call a moment after its answer.
+    // The recorder counts a call, and the step thread frees its place, a moment after its answer.
     let counted = async {
         loop {
             let page = page().await;
-            if value(&page, "vllm:request_success_total", "\"length\"") >= 2.0 {
+            let gone = ["vllm:num_requests_running", "vllm:kv_cache_usage_perc"].map(|name| value(&page, name, ""));
+            if value(&page, "vllm:request_success_total", "\"length\"") >= 2.0 && gone == [0.0, 0.0] {
                 return page;
             }
         }

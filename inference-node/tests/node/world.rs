@@ -162,6 +162,8 @@ impl World {
         let collector = tokio::spawn(async move { server.await.unwrap() });
         let mut config = Config { otlp_endpoint: endpoint, ..Config::default() };
         config.http_addr.set_port(0);
+        // A test that fails ends then, and does not wait for a receiver that is gone.
+        config.record.give_up_after = PATIENCE;
         change(&mut config);
         let deps = Deps::system();
         let node = inference_node::build(config, deps.clone()).await.unwrap();
