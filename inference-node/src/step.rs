@@ -275,7 +275,7 @@ impl Driver {
                 plan: plan.clone(),
             })
         });
-        let mut record = self.deliver(plan, &result, &shares, end_ns);
+        let (mut record, ended) = self.deliver(plan, &result, &shares, end_ns);
         let host = HostTime {
             schedule_ns,
             execute_ns: executed_ns - begun_ns,
@@ -283,7 +283,9 @@ impl Driver {
             deliver_ns: self.timeline.host_ns() - waited_ns,
         };
         record.detail = detail.map(|detail| Box::new(StepDetail { host, ..*detail }));
+        // A call's record comes behind its last token's.
         self.recorder.step(record);
+        self.end_choices(ended);
         self.tally.step(plan);
         self.tally.host(host);
         let carried = self.calls.carries();
@@ -291,8 +293,14 @@ impl Driver {
         Ok(())
     }
 
-    /// Gives every sequence its share and its token.
-    fn deliver(&mut self, plan: &StepPlan, result: &StepResult, shares: &[u64], end_ns: i64) -> StepRecord {
+    /// Gives every sequence its share and its token. Returns the tokens' record, and whose last token it was.
+    fn deliver(
+        &mut self,
+        plan: &StepPlan,
+        result: &StepResult,
+        shares: &[u64],
+        end_ns: i64,
+    ) -> (StepRecord, Vec<(SeqId, Finish)>) {
         let batch = u32::try_from(plan.work.len()).unwrap_or(u32::MAX);
         let mut record = StepRecord { end_ns, batch, tokens: Vec::with_capacity(plan.work.len()), detail: None };
         self.gauges.generated.add(result.tokens.len() as u64);
@@ -321,6 +329,10 @@ impl Driver {
                 ended.push((work.seq, reason));
             }
         }
+        (record, ended)
+    }
+
+    fn end_choices(&mut self, ended: Vec<(SeqId, Finish)>) {
         for (id, reason) in ended {
             self.scheduler.remove(id);
             self.engine.close(id);
@@ -328,7 +340,6 @@ impl Driver {
                 self.recorder.call(record);
             }
         }
-        record
     }
 }
 
