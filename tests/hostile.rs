@@ -13,7 +13,7 @@ use telemetry::names;
 use crate::otlp::{self, attribute, spans_of, text};
 use crate::postgres;
 use crate::sender::Sender;
-use crate::world::{PATIENCE, Server, World, client, finish, unix_ns};
+use crate::world::{PATIENCE, Server, World, client, client_within, finish, unix_ns};
 
 const PROTOBUF: &str = "application/x-protobuf";
 
@@ -191,7 +191,10 @@ async fn attacks_in_sql_reach_nothing_and_hurt_nobody() {
     let postgres = server.address("postgresql").trim_start_matches("postgresql://").to_owned();
     let (http, flight) = (server.http().to_owned(), server.address("flight").to_owned());
     let directory = world.path().display().to_string();
-    let attack = move || client("attack.py", &[&postgres, &http, &flight, &attacker.0, &victim.0, &directory], &[]);
+    let attack = move || {
+        let args: [&str; 6] = [&postgres, &http, &flight, &attacker.0, &victim.0, &directory];
+        client_within("attack.py", &args, &[], 8 * PATIENCE)
+    };
     let said = tokio::task::spawn_blocking(attack).await.expect("the attacks");
     assert!(said.ends_with("refused, undisturbed"), "{said}");
 
