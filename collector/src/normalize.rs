@@ -201,7 +201,7 @@ impl Normalizer {
         self.origins += 1;
         let source = self.origins;
         let mut scratch = Vec::new();
-        let mut alike = token::Alike::default();
+        let mut alike = token::Alike::new(bytes.len());
         let mut samples = device::Samples::default();
         for field in Fields::new(bytes) {
             let (2, Raw::Bytes(scope_bytes)) = field? else { continue };

@@ -12,7 +12,6 @@ use crate::normalize::window::accepts;
 use crate::normalize::{Normalizer, Place};
 
 /// Tokens of one group that many others are like.
-#[derive(Default)]
 pub(in crate::normalize) struct Alike<'a> {
     pub(super) patterns: Patterns<'a, Same<'a>>,
     pub(super) turns: Turns<'a>,
@@ -61,6 +60,11 @@ impl<'a> Same<'a> {
 }
 
 impl<'a> Alike<'a> {
+    /// None yet, of a group of so many bytes: many a body has a group for every few tokens.
+    pub(in crate::normalize) fn new(group_bytes: usize) -> Self {
+        Self { patterns: Patterns::default(), turns: Turns::new(group_bytes) }
+    }
+
     /// Lets a span that fits a pattern wait for its call's turn; false if it is no row as the others are.
     #[inline]
     pub(super) fn wait(&mut self, place: &Place<'_, 'a>, span: &'a [u8], found: usize) -> bool {
@@ -69,7 +73,7 @@ impl<'a> Alike<'a> {
         if !accepts(&telemetry::table::TOKENS, time_us, place.body.received_us) || same.numbers(span).is_none() {
             return false;
         }
-        self.turns.add(place.body.bytes.len(), pattern.trace_id(span), span, found);
+        self.turns.add(pattern.trace_id(span), span, found);
         true
     }
 }

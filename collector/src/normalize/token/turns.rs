@@ -10,12 +10,12 @@ const WAITING_MAX: usize = 16_384;
 /// Places for calls, at least and at most; two calls at one place each end the other's rows.
 const PLACES_MIN: usize = 16;
 const PLACES_MAX: usize = 4_096;
-/// Bytes of a body for each place: a fourth of a token's.
+/// Bytes of a group for each place: a fourth of a token's.
 const PLACE_BYTES: usize = 64;
 
 /// Tokens on their way to rows.
-#[derive(Default)]
 pub(super) struct Turns<'a> {
+    group_bytes: usize,
     /// The number of the call that was last seen with these bits of a trace id.
     places: Vec<u32>,
     calls: Vec<Call<'a>>,
@@ -36,13 +36,18 @@ struct Token<'a> {
 }
 
 impl<'a> Turns<'a> {
-    /// Takes a token of a group of so many bytes: its span, and the number of the pattern that it fits.
+    /// None yet, of a group of so many bytes.
+    pub(super) fn new(group_bytes: usize) -> Self {
+        Self { group_bytes, places: Vec::new(), calls: Vec::new(), tokens: Vec::new() }
+    }
+
+    /// Takes a token: its span, and the number of the pattern that it fits.
     #[inline]
-    pub(super) fn add(&mut self, group_bytes: usize, trace_id: &'a [u8], span: &'a [u8], pattern: usize) {
+    pub(super) fn add(&mut self, trace_id: &'a [u8], span: &'a [u8], pattern: usize) {
         let number = self.tokens.len() as u32;
         self.tokens.push(Token { span, pattern: pattern as u32, next: number });
         if self.places.is_empty() {
-            let places = (group_bytes / PLACE_BYTES).next_power_of_two();
+            let places = (self.group_bytes / PLACE_BYTES).next_power_of_two();
             self.places = vec![0; places.clamp(PLACES_MIN, PLACES_MAX)];
         }
         let places = self.places.len();
@@ -104,10 +109,10 @@ mod tests {
             let ids: Vec<[u8; 16]> = (0..calls).map(|_| random.random()).collect();
             let spans: Vec<[u8; 4]> = (0..9_000_u32).map(u32::to_le_bytes).collect();
             let of: Vec<usize> = spans.iter().map(|_| random.random_range(0..calls)).collect();
-            let mut turns = Turns::default();
+            let mut turns = Turns::new(240 * spans.len());
             for round in 0..2 {
                 for ((number, span), call) in spans.iter().enumerate().zip(&of) {
-                    turns.add(240 * spans.len(), &ids[*call], span, number % 7);
+                    turns.add(&ids[*call], span, number % 7);
                 }
                 let out: Vec<(u32, usize)> = turns
                     .in_order()
