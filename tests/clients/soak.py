@@ -34,7 +34,7 @@ WATCHED_S, GONE_S = 5, 120
 GROWTH, GROWTH_BYTES = 1.25, 64 << 20
 
 # A sort that spills: its rows are more than a query may hold.
-SORTED = "SELECT count(*), max(n) FROM (SELECT row_number() OVER (ORDER BY x * 7919 % 1000003) AS n FROM generate_series(1, 1200000) AS t(x))"
+SORTED = "SELECT count(*), max(n) FROM (SELECT row_number() OVER (ORDER BY x * 7919 % 1000003) AS n FROM generate_series(1, 1800000) AS t(x))"
 GOOD = [
     "SELECT 1",
     "SELECT region, count(*) FROM calls GROUP BY region",
@@ -221,14 +221,22 @@ def crowd(seconds):
     return counts
 
 
+def answered(client, sql, setting=None):
+    """What there is to say once there was a place and time for it."""
+    while True:
+        answer = client.ask(sql)
+        if not (isinstance(answer, str) and any(busy in answer for busy in BUSY if busy != setting)):
+            return answer
+
+
 def limits():
     """Each limit over each front, with the setting in the words."""
     for front in FRONTS:
         client = Client(front)
         for sql, setting in GREEDY:
-            answer = client.ask(sql)
+            answer = answered(client, sql, setting)
             assert isinstance(answer, str) and setting in answer, f"{front}: {sql} names no {setting}: {str(answer)[:500]}"
-        assert list(client.ask(SORTED)[0]) == [1200000, 1200000]
+        assert list(answered(client, SORTED)[0]) == [1800000, 1800000]
         client.close()
 
 

@@ -1,6 +1,6 @@
 //! The way to a worker: one connection each, with the token that both ends share.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, error::Error as _, sync::Arc, time::Duration};
 
 use arrow::array::RecordBatch;
 use async_trait::async_trait;
@@ -83,8 +83,9 @@ struct Named {
     worker: Url,
 }
 
-/// How the message about a worker that is gone ends.
+/// How the message about a worker that is gone ends, and that about one that says no.
 const GONE: &str = "went away in the middle of the answer";
+const REFUSED: &str = "did not do its part";
 
 impl Named {
     fn named<T: Send + 'static>(
@@ -130,13 +131,19 @@ impl WorkerChannel for Named {
 /// What went wrong at a worker: what it said, or that it is gone.
 fn failed_at(worker: &Url, failed: DataFusionError) -> DataFusionError {
     let DataFusionError::External(error) = failed.find_root() else { return failed };
-    let gone = match error.downcast_ref::<tonic::Status>() {
-        // Its words alone: an error of the engine as a source would be taken for the root of this one.
-        Some(status) => Error::unavailable(format!("worker {} {GONE}", worker.as_str().trim_end_matches('/')))
-            .with_source(status.message()),
+    let said = error.to_string();
+    let fault = match error.downcast_ref::<tonic::Status>() {
+        Some(status) => {
+            // What the connection says has a cause; what the worker says has none.
+            let is_gone = status.source().is_some() || status.code() == tonic::Code::Unavailable;
+            let fault = if is_gone { GONE } else { REFUSED };
+            // Its words alone: an error of the engine as a source would be taken for the root of this one.
+            Error::unavailable(format!("worker {} {fault}", worker.as_str().trim_end_matches('/')))
+                .with_source(status.message())
+        }
         // What a worker says of another comes as text.
-        None if error.to_string().ends_with(GONE) => Error::unavailable(error.to_string()),
+        None if said.ends_with(GONE) || said.ends_with(REFUSED) => Error::unavailable(said),
         None => return failed,
     };
-    error::from_lake(gone.with_hint("ask again: the others, or this process alone, will answer"))
+    error::from_lake(fault.with_hint("ask again: the others, or this process alone, will answer"))
 }

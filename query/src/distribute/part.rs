@@ -52,10 +52,10 @@ impl Parts {
         self.registry.enter(&started, memory, None)
     }
 
-    /// The part whose request had these headers.
-    pub(super) fn of_request(&self, headers: &HeaderMap) -> Arc<Running> {
+    /// The part whose request had these headers; `None` once the request is over.
+    pub(super) fn of_request(&self, headers: &HeaderMap) -> Option<Arc<Running>> {
         let number = headers.get(&PART).and_then(|number| number.to_str().ok()?.parse().ok());
-        number.and_then(|number| self.registry.get(number)).unwrap_or_else(|| self.begin())
+        number.and_then(|number| self.registry.get(number))
     }
 }
 

@@ -11,7 +11,7 @@ use axum::{
 };
 use datafusion::{
     common::{
-        Result,
+        Result, exec_datafusion_err,
         tree_node::{Transformed, TransformedResult, TreeNode},
     },
     execution::{FunctionRegistry, SessionState, memory_pool::MemoryPool},
@@ -127,6 +127,7 @@ impl WorkerSessionBuilder for Sessions {
     async fn build_session_state(&self, context: WorkerQueryContext) -> Result<SessionState> {
         let engine = &self.engine;
         let running = self.parts.of_request(&context.headers);
+        let running = running.ok_or_else(|| exec_datafusion_err!("nobody waits for this part of a query"))?;
         let memory = Arc::clone(&running.memory) as Arc<dyn MemoryPool>;
         let shared = engine.shared().within(memory)?;
         let mut builder = context.builder.with_runtime_env(shared.runtime());

@@ -126,11 +126,14 @@ impl Wire {
 
     /// Sends what was gathered.
     pub(super) async fn send(&mut self) -> Result<(), End> {
-        let sending = async {
-            self.stream.write_all_buf(&mut self.gathered).await?;
-            self.stream.flush().await
-        };
-        timeout(self.limits.write_stall, sending).await.map_err(|_| End::Left)??;
+        // Each time something is taken it begins anew: a long row over a slow line stands nowhere still.
+        while self.gathered.has_remaining() {
+            let taken = timeout(self.limits.write_stall, self.stream.write_buf(&mut self.gathered));
+            if taken.await.map_err(|_| End::Left)?? == 0 {
+                return Err(End::Left);
+            }
+        }
+        timeout(self.limits.write_stall, self.stream.flush()).await.map_err(|_| End::Left)??;
         Ok(())
     }
 
@@ -154,4 +157,45 @@ fn late() -> End {
 
 fn too_long(error: &str) -> Refusal {
     Refusal::fatal("54000", format!("a row cannot be sent: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use service::{listen::Limits, tls::Stream};
+    use tokio::{
+        io::AsyncReadExt,
+        net::{TcpListener, TcpStream},
+        time::sleep,
+    };
+
+    use super::Wire;
+
+    /// A client that takes a little again and again is not one that takes nothing, however long the whole of it lasts.
+    #[tokio::test]
+    async fn who_takes_slowly_is_not_gone() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let mut client = TcpStream::connect(listener.local_addr().expect("an address")).await.expect("connected");
+        let (socket, _) = listener.accept().await.expect("accepted");
+        let limits = Limits { write_stall: Duration::from_secs(1), ..Limits::default() };
+        let mut wire = Wire::new(Stream::Plain(socket), limits);
+        // More than the kernel keeps on its own for either side.
+        let bytes = 48 << 20;
+        wire.gathered().resize(bytes, b'x');
+        let reading = async move {
+            let (mut piece, mut read, mut pieces) = (vec![0; 2 << 20], 0, 0);
+            while read < bytes {
+                if pieces < 20 {
+                    sleep(Duration::from_millis(100)).await;
+                }
+                read += client.read(&mut piece).await.expect("some of it");
+                pieces += 1;
+            }
+            read
+        };
+        let (sent, read) = tokio::join!(wire.send(), reading);
+        assert!(sent.is_ok());
+        assert_eq!(read, bytes);
+    }
 }
