@@ -72,17 +72,20 @@ impl Peer {
     /// Sends all it may, in as many calls as that takes, and says how much that was.
     async fn fill(&mut self) -> usize {
         let (mut sent, mut call) = (0, 1);
+        // The connection's window is raised only once it is under way.
         while sent < self.window {
-            self.send(HEADERS, 4, call, ASK).await;
-            let mut left = self.stream_window.min(self.window - sent);
-            while left > 0 {
-                let piece = left.min(self.frame);
-                self.send(DATA, 0, call, &vec![0; piece]).await;
-                (left, sent) = (left - piece, sent + piece);
+            while sent < self.window {
+                self.send(HEADERS, 4, call, ASK).await;
+                let mut left = self.stream_window.min(self.window - sent);
+                while left > 0 {
+                    let piece = left.min(self.frame);
+                    self.send(DATA, 0, call, &vec![0; piece]).await;
+                    (left, sent) = (left - piece, sent + piece);
+                }
+                call += 2;
             }
-            call += 2;
+            self.round_trip().await;
         }
-        self.round_trip().await;
         sent
     }
 }
