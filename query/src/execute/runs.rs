@@ -1,12 +1,14 @@
 //! Aggregates over rows whose keys come in runs.
 //!
 //! The lake's files are sorted, so that equal keys stand side by side: all tokens of a call have its model, tenant and host. There,
-//! one look-up in the hash table serves a whole run.
+//! what the first step of an aggregate hands on is found without a hash table: the last step adds up what has equal keys anyway.
 //!
 //! ```text
-//! rows ─► runs: neighbours with equal keys, and the aggregates' states over each ─► hash table ─► states
-//! rows ─────────────────────────────────────────────────────────────────────────► hash table ─► states      where there are none
+//! rows ─► runs: neighbours with equal keys ─► the aggregates' states over each ─► states
+//! rows ─► hash table ───────────────────────────────────────────────────────────► states      where there are none
 //! ```
+
+mod dealt;
 
 use std::{fmt, sync::Arc};
 
@@ -17,22 +19,23 @@ use arrow::{
     datatypes::{DataType, SchemaRef},
 };
 use datafusion::{
-    common::{DataFusionError, Result, internal_datafusion_err, internal_err, tree_node::TreeNodeRecursion},
+    common::{Result, internal_datafusion_err, internal_err, tree_node::TreeNodeRecursion},
     execution::TaskContext,
     logical_expr::{EmitTo, GroupsAccumulator},
     physical_plan::{
         ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties,
         ReplaceChildrenOptions, SendableRecordBatchStream,
         aggregates::{AggregateExec, AggregateMode, aggregate_expressions, evaluate_group_by, evaluate_many},
-        metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput},
-        stream::RecordBatchStreamAdapter,
+        metrics::{ExecutionPlanMetricsSet, MetricsSet},
     },
 };
-use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 
-/// Rows of a mean run from which runs are worth their own states.
-const RUN_ROWS_MIN: usize = 4;
+/// Rows of a mean run from which runs are worth their own states: the last step takes several times as long for a state as the first
+/// step's hash table for a row.
+const RUN_ROWS_MIN: usize = 16;
+/// Rows of a batch that says anything about runs.
+const TELLING_ROWS: usize = 1_024;
 /// Runs whose states go up together.
 const RUNS_AT_ONCE: usize = 4_096;
 /// Batches of which the keys are held for that.
@@ -48,7 +51,7 @@ pub(super) fn by_runs(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionP
     };
     let partial = plan.downcast_ref::<AggregateExec>().filter(|aggregate| may_run(aggregate)).cloned();
     Ok(match partial {
-        Some(partial) => Arc::new(ByRuns { partial: Arc::new(partial), metrics: ExecutionPlanMetricsSet::new() }),
+        Some(partial) => Arc::new(ByRuns::new(partial)),
         None => plan,
     })
 }
@@ -75,23 +78,20 @@ fn may_run(aggregate: &AggregateExec) -> bool {
 struct ByRuns {
     partial: Arc<AggregateExec>,
     metrics: ExecutionPlanMetricsSet,
+    /// The hash tables that rows without runs went into.
+    tables: Arc<Mutex<Vec<Arc<dyn ExecutionPlan>>>>,
 }
 
 impl ByRuns {
-    fn over(&self, input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-        let partial = Arc::clone(&self.partial) as Arc<dyn ExecutionPlan>;
-        partial.replace_children(vec![input], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep))
+    fn new(partial: AggregateExec) -> ByRuns {
+        ByRuns { partial: Arc::new(partial), metrics: ExecutionPlanMetricsSet::new(), tables: Arc::default() }
     }
+}
 
-    /// The hash table over states in place of rows.
-    fn reduced(&self, states: SendableRecordBatchStream) -> Result<AggregateExec> {
-        let partial = &self.partial;
-        let functions = partial.aggr_expr().to_vec();
-        let filters = vec![None; functions.len()];
-        let states = Arc::new(Given::new(states, partial.properties()));
-        let (group_by, schema) = (partial.group_expr().as_final(), partial.input_schema());
-        AggregateExec::try_new(AggregateMode::PartialReduce, group_by, functions, filters, states, schema)
-    }
+/// The same step over other rows.
+fn over(partial: &Arc<AggregateExec>, input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let partial = Arc::clone(partial) as Arc<dyn ExecutionPlan>;
+    partial.replace_children(vec![input], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep))
 }
 
 impl fmt::Debug for ByRuns {
@@ -132,52 +132,30 @@ impl ExecutionPlan for ByRuns {
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let Some(input) = children.pop() else { return internal_err!("an aggregate has an input") };
-        let partial = self.over(input)?;
+        let partial = over(&self.partial, input)?;
         let Some(partial) = partial.downcast_ref::<AggregateExec>().cloned() else {
             return internal_err!("an aggregate with another input is an aggregate");
         };
-        Ok(Arc::new(ByRuns { partial: Arc::new(partial), metrics: ExecutionPlanMetricsSet::new() }))
+        Ok(Arc::new(ByRuns::new(partial)))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let mut input = self.partial.input().execute(partition, Arc::clone(&context))?;
-        let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let this = ByRuns { partial: Arc::clone(&self.partial), metrics: self.metrics.clone() };
-        let begun = async move {
-            let first = first_rows(&mut input).await?;
-            let in_runs = match &first {
-                Some(first) => Runs::of(&this.partial, first)?.is_worth_it(),
-                None => false,
-            };
-            let schema = input.schema();
-            let all = RecordBatchStreamAdapter::new(schema, stream::iter(first.map(Ok)).chain(input));
-            if in_runs {
-                let states = states(Arc::clone(&this.partial), Box::pin(all))?;
-                this.reduced(states)?.execute(partition, context)
-            } else {
-                let rows = Given::new(Box::pin(all), this.partial.input().properties());
-                this.over(Arc::new(rows))?.execute(partition, context)
-            }
-        };
-        let output = stream::once(begun).try_flatten().inspect_ok(move |batch| {
-            let _ = batch.record_output(&metrics);
-        });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), output)))
+        dealt::states(self, partition, context)
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
-    }
-}
-
-/// The first batch that has rows.
-async fn first_rows(input: &mut SendableRecordBatchStream) -> Result<Option<RecordBatch>> {
-    while let Some(batch) = input.next().await.transpose()? {
-        if batch.num_rows() > 0 {
-            return Ok(Some(batch));
+        let mut all = self.metrics.clone_inner();
+        for metric in self
+            .tables
+            .lock()
+            .iter()
+            .filter_map(|table| table.metrics())
+            .flat_map(|of| of.iter().cloned().collect::<Vec<_>>())
+        {
+            all.push(metric);
         }
+        Some(all)
     }
-    Ok(None)
 }
 
 /// One batch's keys in runs.
@@ -195,8 +173,9 @@ impl Runs {
         Ok(Runs { rows: batch.num_rows(), starts: starts(&keys, batch.num_rows())?, keys })
     }
 
-    fn is_worth_it(&self) -> bool {
-        self.starts.len() * RUN_ROWS_MIN <= self.rows
+    /// Whether rows are better told run by run; `None` of too few to tell.
+    fn are_long(&self) -> Option<bool> {
+        (self.rows >= TELLING_ROWS).then_some(self.starts.len() * RUN_ROWS_MIN <= self.rows)
     }
 
     /// One row of keys a run.
@@ -255,24 +234,6 @@ struct Collapse {
     numbers: Vec<usize>,
 }
 
-/// Rows to runs.
-fn states(partial: Arc<AggregateExec>, input: SendableRecordBatchStream) -> Result<SendableRecordBatchStream> {
-    let schema = partial.schema();
-    let collapse = Collapse::new(partial)?;
-    let states = stream::try_unfold(Some((input, collapse)), |state| async move {
-        let Some((mut input, mut collapse)) = state else { return Ok(None) };
-        while let Some(batch) = input.next().await.transpose()? {
-            collapse.add(&batch)?;
-            if collapse.runs >= RUNS_AT_ONCE || collapse.keys.len() >= BATCHES_AT_ONCE {
-                let states = collapse.take()?;
-                return Ok(Some((states, Some((input, collapse)))));
-            }
-        }
-        Ok::<_, DataFusionError>(if collapse.runs > 0 { Some((collapse.take()?, None)) } else { None })
-    });
-    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, states)))
-}
-
 impl Collapse {
     fn new(partial: Arc<AggregateExec>) -> Result<Collapse> {
         let functions = partial.aggr_expr();
@@ -282,11 +243,7 @@ impl Collapse {
         Ok(Collapse { arguments, accumulators, partial, keys: Vec::new(), runs: 0, numbers: Vec::new() })
     }
 
-    fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        if batch.num_rows() == 0 {
-            return Ok(());
-        }
-        let runs = Runs::of(&self.partial, batch)?;
+    fn add(&mut self, runs: &Runs, batch: &RecordBatch) -> Result<()> {
         runs.number(self.runs, &mut self.numbers);
         self.runs += runs.starts.len();
         self.keys.push(runs.keys()?);
@@ -297,6 +254,10 @@ impl Collapse {
             accumulator.update_batch(&values, &self.numbers, filter.as_ref(), self.runs)?;
         }
         Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        self.runs >= RUNS_AT_ONCE || self.keys.len() >= BATCHES_AT_ONCE
     }
 
     fn take(&mut self) -> Result<RecordBatch> {
@@ -319,59 +280,6 @@ fn truth(filter: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Result<BooleanA
     let truth = filter.evaluate(batch)?.into_array(batch.num_rows())?;
     let truth = truth.as_boolean_opt().cloned();
     truth.ok_or_else(|| internal_datafusion_err!("a filter of an aggregate is no condition"))
-}
-
-/// An operator whose rows are there already, of one partition.
-struct Given {
-    rows: Mutex<Option<SendableRecordBatchStream>>,
-    properties: Arc<PlanProperties>,
-}
-
-impl Given {
-    fn new(rows: SendableRecordBatchStream, properties: &Arc<PlanProperties>) -> Given {
-        Given { rows: Mutex::new(Some(rows)), properties: Arc::clone(properties) }
-    }
-}
-
-impl fmt::Debug for Given {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Given")
-    }
-}
-
-impl DisplayAs for Given {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Given")
-    }
-}
-
-impl ExecutionPlan for Given {
-    fn name(&self) -> &'static str {
-        "Given"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
-
-    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        self.rows.lock().take().ok_or_else(|| internal_datafusion_err!("rows that are read once are asked for again"))
-    }
 }
 
 #[cfg(test)]

@@ -14,10 +14,12 @@ use datafusion::{
     prelude::{SessionConfig, SessionContext},
 };
 
-use super::{Runs, by_runs};
+use super::{ByRuns, TELLING_ROWS, by_runs};
 
-/// Rows of each of the two partitions.
+/// Rows of a piece, of which each of the two partitions has some.
 const ROWS: u32 = 20_000;
+/// Rows of a batch.
+const BATCH_ROWS: u32 = TELLING_ROWS as u32;
 
 /// Calls of `length` rows each: a long id, one of three models or none, numbers, and a time that goes up.
 fn batches(length: u32, from: u32) -> Vec<RecordBatch> {
@@ -27,7 +29,7 @@ fn batches(length: u32, from: u32) -> Vec<RecordBatch> {
     let models: ArrayRef =
         Arc::new(StringViewArray::from(vec![Some("llama-3-70b-instruct-of-a-long-name"), Some("qwen"), None]));
     let batch = |start: u32| {
-        let rows = || start..(start + 4_096).min(ROWS);
+        let rows = || start..(start + BATCH_ROWS).min(ROWS);
         let by_call = UInt32Array::from_iter_values(rows().map(|row| row / length));
         let by_model = UInt32Array::from_iter_values(rows().map(|row| (from + row / length) % 3));
         let numbers = rows().map(|row| (row % 7 != 0).then_some(i64::from(row * 31 % 97)));
@@ -43,44 +45,55 @@ fn batches(length: u32, from: u32) -> Vec<RecordBatch> {
         ];
         RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true))).unwrap()
     };
-    (0..ROWS).step_by(4_096).map(batch).collect()
+    (0..ROWS).step_by(BATCH_ROWS as usize).map(batch).collect()
 }
 
-fn session(length: u32) -> SessionContext {
+/// Table `t`, whose pieces have calls of these lengths.
+fn session(lengths: &[u32]) -> SessionContext {
     let config = SessionConfig::new().with_target_partitions(2);
     let pool = Arc::new(GreedyMemoryPool::new(1 << 30));
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc().unwrap();
     let session = SessionContext::new_with_config_rt(config, runtime);
-    let parts = vec![batches(length, 0), batches(length, 1_000_000)];
+    let part = |from: u32| {
+        let pieces = lengths.iter().zip(0_u32..).map(|(length, piece)| batches(*length, from + piece * ROWS));
+        pieces.flatten().collect::<Vec<_>>()
+    };
+    let parts = vec![part(0), part(1_000_000)];
     let table = MemTable::try_new(parts[0][0].schema(), parts).unwrap();
     session.register_table("t", Arc::new(table)).unwrap();
     session
 }
 
-fn names(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
-    let below = plan.children().into_iter().flat_map(names);
-    std::iter::once(plan.name().to_owned()).chain(below).collect()
+/// The first steps that may go in runs.
+fn steps(plan: &Arc<dyn ExecutionPlan>) -> Vec<Arc<dyn ExecutionPlan>> {
+    let own = plan.downcast_ref::<ByRuns>().map(|_| Arc::clone(plan));
+    own.into_iter().chain(plan.children().into_iter().flat_map(steps)).collect()
 }
 
-/// The answer as rows go one by one, and as they go in runs; both in order.
-async fn both(session: &SessionContext, sql: &str) -> [String; 2] {
+/// The answer as rows go one by one and as they go in runs, both sorted, and how many rows went in runs in the lowest step; `None` if
+/// no step may.
+async fn both(session: &SessionContext, sql: &str) -> (String, String, Option<usize>) {
     let plan = session.sql(sql).await.unwrap().create_physical_plan().await.unwrap();
     let in_runs = by_runs(Arc::clone(&plan)).unwrap();
-    assert!(names(&in_runs).iter().any(|name| name == "ByRuns"), "{sql}");
     let mut said = [String::new(), String::new()];
-    for (said, plan) in said.iter_mut().zip([plan, in_runs]) {
+    for (said, plan) in said.iter_mut().zip([plan, Arc::clone(&in_runs)]) {
         let rows = collect(plan, session.task_ctx()).await.unwrap();
         let text = pretty_format_batches(&rows).unwrap().to_string();
         let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
         lines.sort();
         *said = lines.join("\n");
     }
-    said
+    let counted =
+        |step: &Arc<dyn ExecutionPlan>| step.metrics()?.sum_by_name("rows_in_runs").map(|rows| rows.as_usize());
+    let [rows, runs] = said;
+    (rows, runs, steps(&in_runs).last().and_then(counted))
 }
 
+const BY_MODEL: &str = "SELECT model, count(*), sum(n), avg(n), min(x), max(x), avg(x) FROM t GROUP BY model";
+const BY_CALL: &str = "SELECT id, model, count(n), sum(x) FROM t GROUP BY id, model";
 const STATEMENTS: [&str; 7] = [
-    "SELECT model, count(*), sum(n), avg(n), min(x), max(x), avg(x) FROM t GROUP BY model",
-    "SELECT id, model, count(n), sum(x) FROM t GROUP BY id, model",
+    BY_MODEL,
+    BY_CALL,
     "SELECT model, count(*) FILTER (WHERE n > 50), sum(n) FILTER (WHERE x < 3) FROM t GROUP BY model",
     "SELECT date_trunc('hour', time) AS hour, model, sum(n) FROM t GROUP BY 1, 2",
     "SELECT DISTINCT id FROM t WHERE n IS NOT NULL",
@@ -90,44 +103,34 @@ const STATEMENTS: [&str; 7] = [
 
 #[tokio::test]
 async fn runs_of_any_length_say_what_rows_say() {
-    for length in [1, 3, 50, 5_000] {
-        let session = session(length);
+    for lengths in [&[1][..], &[3], &[50], &[5_000], &[50, 1, 50], &[1, 50, 1, 50, 1]] {
+        let session = session(lengths);
         for sql in STATEMENTS {
-            let [rows, runs] = both(&session, sql).await;
-            assert_eq!(rows, runs, "{length} rows a run: {sql}");
+            let (rows, runs, counted) = both(&session, sql).await;
+            assert_eq!(rows, runs, "calls of {lengths:?}: {sql}");
+            assert!(counted.is_some(), "{sql}");
         }
     }
 }
 
+/// Where there are runs rows go in runs, elsewhere into a hash table; one turns into the other as the rows do.
 #[tokio::test]
-async fn what_has_no_runs_is_left_alone() {
-    let worth = async |length: u32, sql: &str| {
-        let session = session(length);
-        let plan = session.sql(sql).await.unwrap().create_physical_plan().await.unwrap();
-        let whole = batches(length, 0)[0].schema();
-        let mut found = None;
-        let mut look = vec![by_runs(plan).unwrap()];
-        while let Some(node) = look.pop() {
-            if let Some(by_runs) = node.downcast_ref::<super::ByRuns>() {
-                let read = by_runs.partial.input_schema();
-                let columns: Vec<_> = read.fields().iter().map(|field| whole.index_of(field.name()).unwrap()).collect();
-                let batch = batches(length, 0)[0].project(&columns).unwrap();
-                let runs = Runs::of(&by_runs.partial, &batch).unwrap();
-                found = Some(runs.is_worth_it());
-            }
-            look.extend(node.children().into_iter().cloned());
-        }
-        found
-    };
-    assert_eq!(worth(50, "SELECT id, count(*) FROM t GROUP BY id").await, Some(true));
-    assert_eq!(worth(2, "SELECT id, count(*) FROM t GROUP BY id").await, Some(false));
-    assert_eq!(worth(50, "SELECT n, count(*) FROM t GROUP BY n").await, Some(false));
+async fn rows_go_the_way_that_suits_them() {
+    let all = |pieces: u32| (2 * pieces * ROWS) as usize;
+    let in_runs = async |lengths: &[u32], sql: &str| both(&session(lengths), sql).await.2;
+    assert_eq!(in_runs(&[50], BY_CALL).await, Some(all(1)));
+    assert_eq!(in_runs(&[50], BY_MODEL).await, Some(all(1)));
+    assert_eq!(in_runs(&[3], BY_CALL).await, Some(0));
+    assert_eq!(in_runs(&[50], "SELECT n, count(*) FROM t GROUP BY n").await, Some(0));
+    // the second piece and eleven batches of the third are gone when the hash table is looked away from, at its 32nd batch
+    let third = ROWS - 11 * BATCH_ROWS;
+    assert_eq!(in_runs(&[50, 1, 50], BY_CALL).await, Some(2 * (ROWS + third) as usize));
     // states of a run that may be long, an order among rows, and nothing to group by
     for sql in [
         "SELECT id, array_agg(n) FROM t GROUP BY id",
         "SELECT id, first_value(n ORDER BY x) FROM t GROUP BY id",
         "SELECT count(*) FROM t",
     ] {
-        assert_eq!(worth(50, sql).await, None, "{sql}");
+        assert_eq!(in_runs(&[50], sql).await, None, "{sql}");
     }
 }
