@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::world::{PATIENCE, Server, World, client, client_within};
 
 /// Limits that clients of a test reach soon. More wait than there are clients.
-const LIMITS: &str = "[query]\nmax_rows = 20000\ntimeout_ms = 60000\nmemory_bytes_per_query = 20971520\ncolumn_bytes_max = 100000000\n\
+const LIMITS: &str = "[query]\nmax_rows = 20000\ntimeout_ms = 30000\nmemory_bytes_per_query = 20971520\ncolumn_bytes_max = 100000000\n\
                       answer_bytes_max = 16777216\nwaiting = 200\n";
 const CLIENTS: &str = "100";
 /// Seconds that the clients go on; without it each asks a few questions.

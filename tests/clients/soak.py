@@ -41,7 +41,7 @@ GOOD = [
     "SELECT exph_quantile(exph(ttft_s), 0.99) FROM ttft WHERE measured_at = 'server'",
     "SELECT \"table\", version FROM system.freshness",
 ]
-ENDLESS = "SELECT count(*) FROM generate_series(1, 100000) AS a(x), generate_series(1, 100000) AS b(y) WHERE a.x + b.y = 1"
+ENDLESS = "SELECT count(*) FROM generate_series(1, 1000000) AS a(x), generate_series(1, 1000000) AS b(y) WHERE a.x + b.y = 1"
 # What is asked for too much of, and the setting that the error must name.
 GREEDY = [
     ("SELECT cardinality(array_agg(repeat('y', 1000))) FROM generate_series(1, 200000)", "query.memory_bytes_per_query"),
