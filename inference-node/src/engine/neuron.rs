@@ -303,7 +303,10 @@ impl Engine for Neuron {
     fn recover(&mut self) -> Result<(), EngineError> {
         self.sequences.clear();
         // Unloads, frees and closes first: a runtime is initialised once.
-        self.gang = None;
+        if self.gang.take().is_some_and(|gang| !gang.leave()) {
+            let reason = "a NeuronCore hangs and still holds the runtime; only a new process is free of it".to_owned();
+            return Err(EngineError::Load { reason });
+        }
         let gang = Gang::load(&plan(&self.config), &self.manifest);
         self.gang = Some(gang.map_err(|reason| EngineError::Load { reason })?);
         Ok(())

@@ -64,6 +64,8 @@ pub(super) struct Named<'a> {
     pub(super) model: Option<&'a str>,
     pub(super) id: Option<&'a str>,
     pub(super) streams: bool,
+    /// The trace, where it began at the proxy.
+    pub(super) trace: Option<u128>,
 }
 
 /// Longest name that is recorded.
@@ -113,7 +115,11 @@ impl Front {
         let wanted = Wanted { stream: Some(named.streams), ..Wanted::default() };
         let path = if named.streams { "/generate_stream" } else { "/generate" };
         let now = self.clock.now_ns();
-        let asked = Arc::new(self.asked(headers, Form::Kserve, named.model, &wanted, path, now));
+        let mut asked = self.asked(headers, Form::Kserve, named.model, &wanted, path, now);
+        if let Some(trace) = named.trace {
+            (asked.trace_id, asked.parent_span_id) = (trace, None);
+        }
+        let asked = Arc::new(asked);
         let is_sampled = sampled(asked.trace_id, self.token_sampling);
         let mut reader = Reader::new(self.config.engine, Form::Kserve, 1);
         reader.said.id = named.id.filter(|id| !id.is_empty() && id.len() <= NAME_BYTES_MAX).map(str::to_owned);

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
+use rand::Rng;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 use tower::ServiceExt;
@@ -20,11 +21,14 @@ use super::Front;
 use super::ask::Named;
 use super::call::Follow;
 use super::read::Output;
-use super::relay::forwarded;
+use super::relay::{TRACEPARENT, forwarded};
+use crate::admit::parent;
 
 /// Largest message that is read along, and most calls open on one stream.
 const MESSAGE_MAX: usize = 1 << 20;
 const CALLS_MAX: usize = 4_096;
+/// Longest id of a call that is followed.
+const ID_BYTES_MAX: usize = 256;
 
 /// A channel to the engine's gRPC port; connected when it is first used.
 pub(super) fn channel(url: &str, front: &super::Config) -> Result<Channel, tonic::transport::Error> {
@@ -45,7 +49,8 @@ pub(super) async fn relay(front: Arc<Front>, channel: Channel, request: Request)
         _ => None,
     };
     let (mut parts, body) = request.into_parts();
-    let calls = is_stream.map(|streams| Arc::new(Mutex::new(Calls::new(&front, &parts.headers, streams))));
+    let trace = stay_in_trace(&mut parts.headers);
+    let calls = is_stream.map(|streams| Arc::new(Mutex::new(Calls::new(&front, &parts.headers, streams, trace))));
     parts.headers = forwarded(&parts.headers, &[header::TE]);
     let sent = tonic::body::Body::new(match &calls {
         None => body,
@@ -78,6 +83,7 @@ pub(super) async fn relay(front: Arc<Front>, channel: Channel, request: Request)
         calls.lock().end(refusal(code));
     }
     let mut frames = Frames::default();
+    let broken = Arc::clone(&calls);
     let read = body.map_frame(move |frame| {
         if let Some(data) = frame.data_ref() {
             frames.read(data, |message| calls.lock().answered(message));
@@ -86,7 +92,24 @@ pub(super) async fn relay(front: Arc<Front>, channel: Channel, request: Request)
         }
         frame
     });
+    // An engine that breaks off sends no status.
+    let read = read.map_err(move |error| {
+        broken.lock().end(Some("upstream_unreachable"));
+        error
+    });
     Response::from_parts(parts, Body::new(read))
+}
+
+/// Where the caller names no trace, one is begun and passed on, so that what the engine says of the calls is told from other calls.
+/// The trace, if it begins here.
+fn stay_in_trace(headers: &mut HeaderMap) -> Option<u128> {
+    if parent(headers).is_some() {
+        return None;
+    }
+    let mut rng = rand::rng();
+    let (trace, span) = (rng.random_range(1..=u128::MAX), rng.random_range(1..=u64::MAX));
+    headers.insert(TRACEPARENT, HeaderValue::from_str(&format!("00-{trace:032x}-{span:016x}-01")).ok()?);
+    Some(trace)
 }
 
 /// gRPC's code for what nobody knows.
@@ -113,14 +136,19 @@ struct Calls {
     front: Arc<Front>,
     headers: HeaderMap,
     streams: bool,
+    /// The trace of its calls, where it began here.
+    trace: Option<u128>,
+    /// Whether this engine marks the last answer of a call.
+    marks: bool,
     /// By id, the oldest first; ids may repeat, and may be empty.
     open: HashMap<String, VecDeque<Follow>>,
     count: usize,
 }
 
 impl Calls {
-    fn new(front: &Arc<Front>, headers: &HeaderMap, streams: bool) -> Self {
-        Self { front: Arc::clone(front), headers: headers.clone(), streams, open: HashMap::new(), count: 0 }
+    fn new(front: &Arc<Front>, headers: &HeaderMap, streams: bool, trace: Option<u128>) -> Self {
+        let (front, headers) = (Arc::clone(front), headers.clone());
+        Self { front, headers, streams, trace, marks: false, open: HashMap::new(), count: 0 }
     }
 
     /// A request went to the engine.
@@ -131,14 +159,12 @@ impl Calls {
             (3, Field::Bytes(bytes)) => id = String::from_utf8_lossy(bytes).into_owned(),
             _ => {}
         });
-        if read.is_none() || self.count >= CALLS_MAX {
+        if read.is_none() || self.count >= CALLS_MAX || id.len() > ID_BYTES_MAX {
             return;
         }
-        let named = Named { model, id: Some(&id), streams: self.streams };
+        let named = Named { model, id: Some(&id), streams: self.streams, trace: self.trace };
         let follow = self.front.follow(&self.headers, &named);
-        let same = self.open.entry(id).or_default();
-        // An engine that marks no last answer has ended the call before when the next one of that id begins to answer.
-        same.push_back(follow);
+        self.open.entry(id).or_default().push_back(follow);
         self.count += 1;
     }
 
@@ -157,15 +183,22 @@ impl Calls {
             inner = Some(message);
         }
         let answer = inner.and_then(Answer::read).unwrap_or_default();
+        self.marks |= answer.is_marked;
         let Some(same) = self.open.get_mut(answer.id) else { return };
+        let others_wait = same.len() > 1;
         let Some(follow) = same.front_mut() else { return };
         follow.output(&answer.output);
         let error = error.filter(|error| !error.is_empty());
-        if answer.is_last || error.is_some() || !self.streams {
+        // Where nothing is marked and others of that id wait, each answer is a whole one, as models give that are not decoupled.
+        let is_whole = !self.streams || !self.marks && others_wait;
+        if answer.is_last || error.is_some() || is_whole {
             let kind = error.as_ref().map(|_| "engine_error");
             follow.finish(kind, error);
             same.pop_front();
             self.count -= 1;
+            if same.is_empty() {
+                self.open.remove(answer.id);
+            }
         }
     }
 
@@ -186,6 +219,8 @@ impl Calls {
 struct Answer<'a> {
     id: &'a str,
     is_last: bool,
+    /// Whether it says if it is the last.
+    is_marked: bool,
     output: Output<'a>,
 }
 
@@ -197,7 +232,11 @@ impl<'a> Answer<'a> {
         fields(message, |number, field| match (number, field) {
             (1, Field::Bytes(bytes)) => answer.output.model = std::str::from_utf8(bytes).ok(),
             (3, Field::Bytes(bytes)) => answer.id = std::str::from_utf8(bytes).unwrap_or_default(),
-            (4, Field::Bytes(bytes)) => answer.is_last |= is_last(bytes),
+            (4, Field::Bytes(bytes)) => {
+                let mark = last(bytes);
+                answer.is_marked |= mark.is_some();
+                answer.is_last |= mark == Some(true);
+            }
             (5, Field::Bytes(bytes)) => {
                 let (name, inside) = tensor(bytes);
                 names.push(name);
@@ -219,8 +258,8 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// Whether a parameter is Triton's mark of the last answer: `triton_final_response` is true.
-fn is_last(entry: &[u8]) -> bool {
+/// Triton's mark of the last answer, `triton_final_response`, if the parameter is that.
+fn last(entry: &[u8]) -> Option<bool> {
     let (mut name, mut value) = (&b""[..], false);
     fields(entry, |number, field| match (number, field) {
         (1, Field::Bytes(bytes)) => name = bytes,
@@ -229,7 +268,7 @@ fn is_last(entry: &[u8]) -> bool {
         }
         _ => {}
     });
-    name == b"triton_final_response" && value
+    (name == b"triton_final_response").then_some(value)
 }
 
 /// Name of an output tensor, and the length of the texts that lie in it.

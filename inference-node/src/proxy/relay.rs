@@ -16,7 +16,7 @@ use super::call::{Asked, Follow};
 use super::dialect::Form;
 use super::read::Reader;
 use super::turn::Turn;
-use super::{Front, grpc};
+use super::{Front, grpc, json};
 use crate::admit::sampled;
 use crate::serve::Fault;
 
@@ -33,7 +33,7 @@ const HOP: [HeaderName; 10] = [
     header::HOST,
     header::CONTENT_LENGTH,
 ];
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+pub(super) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// Largest request body.
 const BODY_MAX: usize = 8 << 20;
@@ -65,8 +65,12 @@ pub(super) async fn relay(State(front): State<Arc<Front>>, request: Request) -> 
     let wanted: Wanted = serde_json::from_slice(&body).unwrap_or_default();
     let asked = Arc::new(front.asked(&parts.headers, form, named, &wanted, parts.uri.path(), arrival_ns));
     let (body, strip) = front.ask_more(form, &wanted, &asked, body);
+    if !strip.is_empty() {
+        // Nothing could be taken out of a compressed answer.
+        headers.remove(header::ACCEPT_ENCODING);
+    }
     set_trace(&mut headers, &asked);
-    let choices = asked.choices.and_then(|choices| u32::try_from(choices).ok()).unwrap_or(1);
+    let choices = choices(&asked, &body);
     let reader = Reader::new(front.config.engine, form, choices);
     let is_sampled = sampled(asked.trace_id, front.token_sampling);
     let recorder = Arc::clone(&front.recorder);
@@ -107,6 +111,13 @@ impl Front {
             Err(_) => Err(("timeout", Fault::upstream("the engine did not answer in time"))),
         }
     }
+}
+
+/// Choices that the answer has, as far as it matters: one, or several. A list of prompts may be several.
+fn choices(asked: &Asked, body: &[u8]) -> u32 {
+    let listed = json::value(body, "prompt").is_some_and(|prompt| prompt.starts_with(b"["));
+    let asked = asked.choices.and_then(|choices| u32::try_from(choices).ok()).unwrap_or(1);
+    if listed { asked.max(2) } else { asked }
 }
 
 /// The trace goes on, with this call's span as the parent.
@@ -346,7 +357,8 @@ impl Relay {
         }
         if self.is_stream {
             let body = serde_json::to_string(&Fault::upstream(message).into_body()).unwrap_or_default();
-            Some((Ok(Bytes::from(format!("data: {body}\n\n"))), None))
+            // Half a line may have left already; the error is an event of its own.
+            Some((Ok(Bytes::from(format!("\n\ndata: {body}\n\n"))), None))
         } else {
             Some((Err(std::io::Error::other(kind)), None))
         }

@@ -339,43 +339,34 @@ fn message(parts: &[Vec<u8>]) -> Vec<u8> {
     [&[0][..], &u32::try_from(body.len()).unwrap().to_be_bytes(), &body].concat()
 }
 
-/// An answer on a stream of Triton: id, text, and whether it is the last.
-fn inferred(id: &str, text: &str, is_last: bool) -> Vec<u8> {
+/// An answer on a stream of Triton: id, text, and whether it is the last, where it says so.
+fn inferred(id: &str, text: &str, is_last: Option<bool>) -> Vec<u8> {
     let raw = [&u32::try_from(text.len()).unwrap().to_le_bytes()[..], text.as_bytes()].concat();
-    let last = [field(1, b"triton_final_response"), field(2, &[8, u8::from(is_last)])].concat();
-    let inner =
-        [field(3, id.as_bytes()), field(4, &last), field(5, &field(1, b"text_output")), field(6, &raw)].concat();
-    message(&[field(2, &inner)])
+    let mark =
+        is_last.map(|last| field(4, &[field(1, b"triton_final_response"), field(2, &[8, u8::from(last)])].concat()));
+    let parts =
+        [field(3, id.as_bytes()), mark.unwrap_or_default(), field(5, &field(1, b"text_output")), field(6, &raw)];
+    message(&[field(2, &parts.concat())])
 }
 
-/// Triton's gRPC stream carries several calls at once, told apart by their ids: each is recorded with its own chunks, the bytes
-/// pass as they are, and a status that is no success ends what is open with it.
-#[tokio::test]
-async fn triton_grpc_stream() {
-    use axum::body::Body;
+/// What is recorded of a stream on which these ids are asked for and these answers come: id, fault and chunks of each call. The
+/// bytes of both ways pass as they are, and all calls stand in one trace, which the engine is told.
+async fn over_grpc(ids: &[&str], answers: &[Vec<u8>], status: &'static str) -> Vec<(String, Option<String>, usize)> {
     use http_body_util::{BodyExt, Full};
     use tower::ServiceExt;
 
-    let answers = [
-        inferred("a", "Hel", false),
-        inferred("b", "One", false),
-        inferred("a", "lo", false),
-        inferred("a", "", true),
-        inferred("b", "", true),
-        inferred("c", "half", false),
-    ]
-    .concat();
-    let expected = answers.clone();
-    let answering = move || {
-        let trailers = http::HeaderMap::from_iter([("grpc-status".parse().unwrap(), "13".parse().unwrap())]);
-        Body::new(Full::new(bytes::Bytes::from(answers.clone())).with_trailers(async { Some(Ok(trailers)) }))
-    };
+    let expected = answers.concat();
+    let (answers, traced) = (expected.clone(), std::sync::Arc::new(parking_lot::Mutex::new(String::new())));
+    let told = std::sync::Arc::clone(&traced);
     let router = axum::Router::new().fallback(move |request: axum::extract::Request| async move {
         assert_eq!(request.headers()["te"], "trailers");
+        *told.lock() = request.headers()["traceparent"].to_str().unwrap().to_owned();
         // All requests are in before the first answer leaves.
         let asked = request.into_body().collect().await.unwrap().to_bytes();
-        assert!(asked.len() > 40);
-        ([("content-type", "application/grpc")], answering())
+        assert!(asked.len() > 10);
+        let trailers = http::HeaderMap::from_iter([("grpc-status".parse().unwrap(), status.parse().unwrap())]);
+        let body = Full::new(bytes::Bytes::from(answers.clone())).with_trailers(async { Some(Ok(trailers)) });
+        ([("content-type", "application/grpc")], axum::body::Body::new(body))
     });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -386,8 +377,7 @@ async fn triton_grpc_stream() {
         service::listen::serve_http(listener, &service::tls::Acceptor::default(), limits, router, until).await
     });
     let world = before(Engine::Triton, "http://127.0.0.1:9", |proxy| proxy.upstream_grpc = Some(url)).await;
-    let requests: Vec<u8> =
-        ["a", "b", "c"].iter().flat_map(|id| message(&[field(1, b"llama"), field(3, id.as_bytes())])).collect();
+    let requests: Vec<u8> = ids.iter().flat_map(|id| message(&[field(1, b"llama"), field(3, id.as_bytes())])).collect();
     let request = http::Request::post("/inference.GRPCInferenceService/ModelStreamInfer")
         .header("content-type", "application/grpc")
         .header("te", "trailers")
@@ -395,25 +385,76 @@ async fn triton_grpc_stream() {
         .unwrap();
     let channel = tonic::transport::Endpoint::from_shared(world.url.clone()).unwrap().connect_lazy();
     let answer = channel.oneshot(request).await.unwrap().into_body().collect().await.unwrap();
-    assert_eq!(answer.trailers().unwrap()["grpc-status"], "13");
+    assert_eq!(answer.trailers().unwrap()["grpc-status"], status);
     assert_eq!(answer.to_bytes(), expected);
     let received = world.end().await;
     stop.cancel();
+    let trace = hex(traced.lock().split('-').nth(1).unwrap());
     let mut calls: Vec<_> = received
         .named("llm_request")
         .iter()
         .map(|call| {
             let about = attributes(&call.attributes);
-            let tokens: Vec<Span> =
-                received.named("token").into_iter().filter(|token| token.parent_span_id == call.span_id).collect();
-            assert_eq!(
-                (about["gen_ai.request.model"].as_str(), about["gen_ai.request.stream"].as_str()),
-                ("llama", "true")
-            );
-            (about["gen_ai.request.id"].clone(), about.get("error.type").cloned(), tokens.len())
+            let tokens = received.named("token").into_iter().filter(|token| token.parent_span_id == call.span_id);
+            let place = (about["gen_ai.request.model"].as_str(), about["gen_ai.request.stream"].as_str());
+            assert_eq!((place, &call.trace_id), (("llama", "true"), &trace));
+            let id = about.get("gen_ai.request.id").cloned().unwrap_or_default();
+            (id, about.get("error.type").cloned(), tokens.count())
         })
         .collect();
     calls.sort();
-    let call = |id: &str, error: Option<&str>, tokens| (id.to_owned(), error.map(str::to_owned), tokens);
+    calls
+}
+
+fn call(id: &str, error: Option<&str>, chunks: usize) -> (String, Option<String>, usize) {
+    (id.to_owned(), error.map(str::to_owned), chunks)
+}
+
+/// Triton's gRPC stream carries several calls at once, told apart by their ids: each is recorded with its own chunks, and a status
+/// that is no success ends what is open with it.
+#[tokio::test]
+async fn triton_grpc_stream() {
+    let answers = [
+        inferred("a", "Hel", Some(false)),
+        inferred("b", "One", Some(false)),
+        inferred("a", "lo", Some(false)),
+        inferred("a", "", Some(true)),
+        inferred("b", "", Some(true)),
+        inferred("c", "half", Some(false)),
+    ];
+    let calls = over_grpc(&["a", "b", "c"], &answers, "13").await;
     assert_eq!(calls, [call("a", None, 2), call("b", None, 1), call("c", Some("engine_error"), 1)]);
+}
+
+/// Answers without a mark, as of models that are not decoupled: of calls with one id each has its own, and the last one ends with
+/// the stream.
+#[tokio::test]
+async fn triton_grpc_without_marks() {
+    let answers = [inferred("", "one", None), inferred("", "two", None), inferred("", "three", None)];
+    let calls = over_grpc(&["", "", ""], &answers, "0").await;
+    assert_eq!(calls, [call("", None, 1), call("", None, 1), call("", None, 1)]);
+    let calls = over_grpc(&["a"], &[inferred("a", "Hel", None), inferred("a", "lo", None)], "0").await;
+    assert_eq!(calls, [call("a", None, 2)]);
+}
+
+/// A list of prompts shares one usage: it says how many tokens there were in all, and of no chunk how many it has.
+#[tokio::test]
+async fn several_prompts_share_their_usage() {
+    let frame = |index: u32, text: &str, so_far: u32| {
+        json!({"choices": [{"index": index, "text": text}], "usage": {"prompt_tokens": 4, "completion_tokens": so_far, "total_tokens": so_far + 4}})
+            .to_string()
+    };
+    let frames_of = [frame(0, "ab", 2), frame(1, "cd", 2), "[DONE]".to_owned()];
+    let (upstream, _left) = Upstream::start(Script::stream(&frames_of.each_ref().map(String::as_str))).await;
+    let world = before(Engine::Vllm, &upstream.url, |_| {}).await;
+    let request = world.client.post(format!("{}/v1/completions", world.url)).header("accept-encoding", "gzip");
+    let answer = request.json(&json!({"prompt": ["a", "b"], "stream": true})).send().await.unwrap();
+    assert!(frames(answer).await.iter().all(|frame| frame.get("usage").is_none()));
+    assert!(
+        !upstream.only().headers.contains_key("accept-encoding"),
+        "nothing can be taken out of a compressed answer"
+    );
+    let received = world.end().await;
+    let tokens: u64 = received.named("token").iter().map(|token| number(token, "tokenwatt.token.count")).sum();
+    assert_eq!((received.named("token").len(), tokens), (2, 2));
 }

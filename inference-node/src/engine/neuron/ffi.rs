@@ -21,7 +21,7 @@ use libloading::Library;
 use parking_lot::Mutex;
 
 use self::abi::{InstanceInfo, MemoryStats, RawTensorInfo, RawTensorInfos, Symbols};
-use super::status::{SUCCESS, Status};
+use super::status::{SUCCESS, Status, TIMEOUT};
 
 /// `NRT_FRAMEWORK_TYPE_NO_FW`.
 const NO_FRAMEWORK: c_int = 1;
@@ -56,6 +56,11 @@ pub(super) enum Fault {
 }
 
 impl Fault {
+    /// Whether it may be no fault of this rank: it waited for another one.
+    pub(super) fn is_timeout(&self) -> bool {
+        matches!(self, Self::Call { status, .. } if status.0 == TIMEOUT)
+    }
+
     /// Whether the device is lost with it.
     pub(super) fn is_loss(&self) -> bool {
         match self {
@@ -119,11 +124,12 @@ impl Runtime {
         // SAFETY: libnrt's initialisers have no preconditions; whoever configures the path vouches for the library.
         let library = unsafe { Library::new(path) };
         let library = library.map_err(|error| Fault::Library { path: path.to_owned(), reason: error.to_string() })?;
+        let library = ManuallyDrop::new(library);
         let symbols = Symbols::find(&library, path)?;
         // SAFETY: the strings are static and end in NUL.
         let status = unsafe { (symbols.init)(NO_FRAMEWORK, c"".as_ptr(), c"".as_ptr()) };
         check(|| "nrt_init".to_owned(), status)?;
-        Ok(Arc::new(Self { symbols, _library: ManuallyDrop::new(library), _claim: claim }))
+        Ok(Arc::new(Self { symbols, _library: library, _claim: claim }))
     }
 
     pub(super) fn machine(&self) -> Result<Machine, Fault> {

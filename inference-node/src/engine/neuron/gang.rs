@@ -90,7 +90,7 @@ impl Gang {
     /// One answer of each rank: the tokens of the first, the time of the slowest, or the first fault.
     fn gather(&self, patience: Duration) -> Result<Done, Failure> {
         let until = Instant::now() + patience;
-        let (mut whole, mut failure) = (Done::default(), None);
+        let (mut whole, mut failure, mut heaviest) = (Done::default(), None::<Failure>, 0);
         for _ in &self.orders {
             let left = until.saturating_duration_since(Instant::now());
             let answer = self.answers.recv_timeout(left).map_err(|error| Failure {
@@ -117,11 +117,14 @@ impl Gang {
                     }
                 }
                 Err(fault) => {
-                    let is_loss = matches!(&fault, Fault::Device(fault) if fault.is_loss());
-                    let reason = format!("rank {}: {fault}", answer.rank);
-                    // A loss weighs more than what came before it.
-                    if failure.as_ref().is_none_or(|first: &Failure| is_loss && !first.is_loss) {
-                        failure = Some(Failure { reason, is_loss });
+                    let (is_loss, weight) = weight(&fault);
+                    let was_loss = failure.as_ref().is_some_and(|first| first.is_loss);
+                    if weight >= heaviest {
+                        heaviest = weight + 1;
+                        failure = Some(Failure { reason: format!("rank {}: {fault}", answer.rank), is_loss });
+                    }
+                    if let Some(failure) = &mut failure {
+                        failure.is_loss |= is_loss || was_loss;
                     }
                 }
             }
@@ -149,19 +152,43 @@ impl Gang {
     }
 }
 
+/// Whether the device is lost with a fault, and how much it says: of several ranks the one that failed knows more than those that
+/// waited for it, and a loss is worse than a failed step.
+fn weight(fault: &Fault) -> (bool, u32) {
+    match fault {
+        Fault::Device(fault) if fault.is_timeout() => (true, 0),
+        Fault::Device(fault) if fault.is_loss() => (true, 2),
+        _ => (false, 1),
+    }
+}
+
 impl Drop for Gang {
-    /// Waits for the ranks to unload, but not for one that hangs in the device.
     fn drop(&mut self) {
+        self.dismiss();
+    }
+}
+
+impl Gang {
+    /// Gives everything back. False where a rank hangs in the device and keeps it.
+    pub(super) fn leave(mut self) -> bool {
+        self.dismiss()
+    }
+
+    /// Waits for the ranks to unload, but not for one that hangs in the device.
+    fn dismiss(&mut self) -> bool {
         self.orders.clear();
         let until = Instant::now() + LEAVE;
         while self.threads.iter().any(|thread| !thread.is_finished()) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
+        let mut all = true;
         for thread in self.threads.drain(..) {
+            all &= thread.is_finished();
             if thread.is_finished() && thread.join().is_err() {
                 tracing::error!("a rank of the neuron engine panicked");
             }
         }
+        all
     }
 }
 

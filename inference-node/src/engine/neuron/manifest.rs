@@ -7,7 +7,7 @@
 //! tokenizer.json, tokenizer_config.json
 //! ```
 
-use std::path::Path;
+use std::path::{Component, Path};
 
 use serde::Deserialize;
 
@@ -148,6 +148,10 @@ impl Manifest {
         }
         if let Some(graph) = self.graphs.iter().find(|graph| !(2..=LENGTH_MAX).contains(&graph.length)) {
             return Err(format!("{} has the length {}", graph.neff, graph.length));
+        }
+        let is_inside = |file: &str| Path::new(file).components().all(|part| matches!(part, Component::Normal(_)));
+        if let Some(graph) = self.graphs.iter().find(|graph| !is_inside(&graph.neff)) {
+            return Err(format!("`{}` is no file below the folder", graph.neff));
         }
         let longest = |phase| self.lengths(phase).max();
         match (longest(Phase::Prefill), longest(Phase::Decode)) {

@@ -6,6 +6,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Status(pub(super) u32);
 
+/// `NRT_TIMEOUT`: also what ranks say that waited for a failed one.
+pub(super) const TIMEOUT: u32 = 5;
 /// `NRT_SUCCESS`.
 pub(super) const SUCCESS: u32 = 0;
 
@@ -15,7 +17,7 @@ const CODES: &[(u32, &str, &str, bool)] = &[
     (2, "NRT_INVALID", "invalid NEFF or argument", false),
     (3, "NRT_INVALID_HANDLE", "invalid handle", true),
     (4, "NRT_RESOURCE", "out of a resource", false),
-    (5, "NRT_TIMEOUT", "timed out", false),
+    (5, "NRT_TIMEOUT", "timed out", true),
     (6, "NRT_HW_ERROR", "hardware failure", true),
     (7, "NRT_QUEUE_FULL", "execution queue is full", false),
     (9, "NRT_LOAD_NOT_ENOUGH_NC", "not enough NeuronCores", false),
