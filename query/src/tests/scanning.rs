@@ -85,10 +85,10 @@ async fn few_rows_of_an_order_are_decoded() {
     let config = Config { partitions: 1, ..Config::default() };
     let world = World::with(config).await;
     for trace in ["a", "b", "c"] {
-        // each file has the largest row so far and many small ones, so that its bounds alone leave none out
-        let mut rows = tokens(trace, 0, 100);
+        // each file has the largest row so far and many small ones, so that its bounds alone leave none out, and more than one batch
+        let mut rows = tokens(trace, 0, 9_000);
         rows[7]["device_us"] = json!(1_000 + i64::from(trace.as_bytes()[0]));
-        rows.iter_mut().enumerate().filter(|(at, _)| *at != 7).for_each(|(at, row)| row["device_us"] = json!(at));
+        rows.iter_mut().enumerate().filter(|(at, _)| *at != 7).for_each(|(at, row)| row["device_us"] = json!(at % 900));
         world.write(&TOKENS, &rows).await;
     }
     let sql = "SELECT * FROM tokens WHERE choice = 0 ORDER BY device_us DESC LIMIT 2";

@@ -246,10 +246,12 @@ async fn parts_of_a_query_that_nobody_waits_for_stop() {
     };
     tokio::time::timeout(Duration::from_secs(60), stopped).await.expect("the parts stop");
     // They take other parts.
+    let before = query.engine.cluster.spread();
     let answer =
         ask(&query, &reader, "SELECT region, count(*) FROM requests GROUP BY region").await.expect("an answer");
     assert!(!answer.rows.is_empty());
-    assert_eq!((query.engine.cluster.spread(), query.engine.cluster.tried_again()), (2, 0));
+    assert!(query.engine.cluster.spread() > before);
+    assert_eq!(query.engine.cluster.tried_again(), 0);
 }
 
 /// Whoever does not share the token gets nothing run, and who uses it is not used by others.
