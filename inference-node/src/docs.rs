@@ -126,6 +126,8 @@ FROM spans WHERE name = 'step'\" > steps.csv\n```\n";
 pub fn batching_markdown(points: &[BatchingPoint]) -> Result<String, EngineError> {
     let mut page = String::from(
         "# Continuous and static batching\n\nGenerated from `inference_node::docs`; `cargo xtask docs` prints it again.\n\n\
+         The difference below is that of users who think between their calls. Users who call again at once, with answers of equal length, \
+         fall into step, and then it is small: the last paragraph has the figures.\n\n\
          ![p99 time to first token by users: continuous batching stays near the time of a prompt, static batching waits for whole batches](images/batching.svg)\n\n",
     );
     let _ = write!(

@@ -242,10 +242,9 @@ impl Driver {
         let begun_ns = self.timeline.host_ns();
         let result = match self.engine.step(plan).and_then(|result| sound(plan, result)) {
             Ok(result) => result,
-            Err(error @ EngineError::Lost { .. }) => return self.start_again(&error),
             Err(error) => {
-                self.fail(plan, &error);
-                return Ok(());
+                self.book_failed(plan, start_ns, Duration::from_nanos(self.timeline.host_ns() - begun_ns));
+                return self.failed(plan, &error);
             }
         };
         let executed_ns = self.timeline.host_ns();

@@ -11,6 +11,7 @@
 //! file. Whoever shows a number that stems from here shows [`Calibration::note`] with it.
 //! `docs/calibration.md` prints coefficients and errors, row by row.
 
+mod ablation;
 mod hardware;
 mod least;
 mod power;
@@ -99,8 +100,10 @@ pub struct Calibration {
     pub rows: usize,
     /// Mean absolute error of the time per output token over the rows, as a share of the row.
     pub decode_error: f64,
-    /// The same for models that the fit had not seen, where that can be said.
+    /// The same for models (of a roofline) or rows (of a table) that the fit had not seen, where that can be said.
     pub unseen_error: Option<f64>,
+    /// The fit has as many coefficients as rows, so its error over them says nothing; `unseen_error` does.
+    pub exact: bool,
     /// The same of the time to first token, over the rows of batch 1; `None` where no row has one.
     pub prefill_error: Option<f64>,
     /// Largest batch among the rows; a larger one is an extrapolation.
@@ -108,11 +111,12 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// Mean error over all figures fitted, in percent.
+    /// Mean error over all figures fitted, in percent; where the fit goes through every row, that over rows it had not seen.
     pub fn mean_error_percent(&self) -> f64 {
+        let decode = self.unseen_error.filter(|_| self.exact).unwrap_or(self.decode_error);
         match self.prefill_error {
-            Some(prefill) => 50.0 * (self.decode_error + prefill),
-            None => 100.0 * self.decode_error,
+            Some(prefill) => 50.0 * (decode + prefill),
+            None => 100.0 * decode,
         }
     }
 
@@ -122,14 +126,18 @@ impl Calibration {
             Some(error) => format!("prefill {:.1} %", 100.0 * error),
             None => "prefill assumed".to_owned(),
         };
+        let left_out = if self.method == Method::Roofline { "model" } else { "row" };
         let unseen = self
             .unseen_error
-            .map_or_else(String::new, |error| format!("; decode {:.1} % on a model left out", 100.0 * error));
+            .map_or_else(String::new, |error| format!("; decode {:.1} % on a {left_out} left out", 100.0 * error));
+        let decode = match self.exact {
+            true => "decode goes through every row".to_owned(),
+            false => format!("decode {:.1} %", 100.0 * self.decode_error),
+        };
         format!(
-            "simulated, calibrated on {} rows, mean error {:.1} % (decode {:.1} %, {prefill}{unseen}), step model {}",
+            "simulated, calibrated on {} rows, mean error {:.1} % ({decode}, {prefill}{unseen}), step model {}",
             self.source,
             self.mean_error_percent(),
-            100.0 * self.decode_error,
             self.method.name(),
         )
     }
@@ -238,9 +246,16 @@ impl StepModel {
         let degree = chips * hardware.cores;
         let weight_type = target.weight_type.unwrap_or("bf16").to_owned();
         let mut roofline = Roofline { fit, hardware, model, chips, degree, weight_type, prefill_scale: 1.0 };
-        let scale = roofline.published_prompt(target);
-        roofline.prefill_scale = scale.unwrap_or(1.0);
-        let calibration = report::roofline_calibration(&roofline, target);
+        let prompts: Vec<&ServingRow> = roofline.published_prompts(target);
+        let published_ms = least::mean(prompts.iter().map(|row| row.prompt_ms()));
+        let mut calibration = report::roofline_calibration(&roofline, target);
+        if let Some(row) = prompts.first() {
+            let terms = roofline.deployment().prefill(f64::from(row.prompt_bucket));
+            roofline.prefill_scale = published_ms / least::value(&terms, &roofline.fit.prefill);
+            calibration.source.push_str(" (decode) and optimum-neuron (prompts)");
+            calibration.prefill_error =
+                Some(least::mean(prompts.iter().map(|row| (published_ms / row.prompt_ms() - 1.0).abs())));
+        }
         let jitter_sigma = if hardware.family == Family::Neuron { jitter(rows()) } else { JITTER_SIGMA };
         Ok(Self::new(Times::Roofline(roofline), calibration, jitter_sigma))
     }
@@ -338,19 +353,15 @@ impl Target<'_> {
 }
 
 impl Roofline {
-    /// How much longer prompts took where just this deployment was published than the formula says. The software of those
-    /// rows is years younger than that of the decoder benchmarks.
-    fn published_prompt(&self, target: &Target<'_>) -> Option<f64> {
+    /// Published prompts of just this deployment. Their software is years younger than that of the decoder benchmarks.
+    fn published_prompts(&self, target: &Target<'_>) -> Vec<&'static ServingRow> {
         let same = |row: &&ServingRow| {
             row.instance_type == target.hardware
                 && row.model == target.model
                 && row.tensor_parallel == self.degree
                 && row.weight_type == self.weight_type
         };
-        let row = serving_rows().iter().find(same)?;
-        let measured = least::mean(serving_rows().iter().filter(same).map(ServingRow::prompt_ms));
-        let terms = self.deployment().prefill(f64::from(row.prompt_bucket));
-        Some(measured / least::value(&terms, &self.fit.prefill))
+        serving_rows().iter().filter(same).collect()
     }
 }
 

@@ -1,14 +1,42 @@
 //! Steps that fail: what is lost with them, and what goes on.
 
-use crate::engine::EngineError;
+use std::time::Duration;
+
+use crate::engine::{EngineError, StepTime};
 use crate::record::Outcome;
 use crate::schedule::StepPlan;
 
 use super::Driver;
 
 impl Driver {
+    /// Ends what a failed step takes with it.
+    ///
+    /// # Errors
+    /// The engine's, if it cannot start again.
+    pub(super) fn failed(&mut self, plan: &StepPlan, error: &EngineError) -> Result<(), EngineError> {
+        match error {
+            EngineError::Lost { .. } => self.start_again(error),
+            _ => {
+                self.fail(plan, error);
+                Ok(())
+            }
+        }
+    }
+
+    /// What a failed step ran is paid by those with work in it, by their tokens: it is in their totals, and on no token.
+    pub(super) fn book_failed(&mut self, plan: &StepPlan, start_ns: i64, ran: Duration) {
+        let (_, device_us) = self.timeline.finish(start_ns, StepTime::Measured { device: ran });
+        let weights: Vec<u64> = plan.work.iter().map(|work| u64::from(work.tokens)).collect();
+        let shares = self.account.book(device_us, &weights, 0);
+        for (work, share) in plan.work.iter().zip(shares) {
+            if let Some((_, call)) = self.calls.choice(work.seq) {
+                call.record.add_device(work.phase, share);
+            }
+        }
+    }
+
     /// The step's sequences are lost; the engine goes on.
-    pub(super) fn fail(&mut self, plan: &StepPlan, error: &EngineError) {
+    fn fail(&mut self, plan: &StepPlan, error: &EngineError) {
         tracing::error!(%error, "engine step failed");
         let mut keys: Vec<u64> = plan.work.iter().filter_map(|work| self.calls.call_of(work.seq)).collect();
         keys.dedup();
@@ -18,7 +46,7 @@ impl Driver {
     }
 
     /// The device is gone and every sequence with it: all calls end, and the engine begins anew without any.
-    pub(super) fn start_again(&mut self, error: &EngineError) -> Result<(), EngineError> {
+    fn start_again(&mut self, error: &EngineError) -> Result<(), EngineError> {
         tracing::error!(%error, "all running calls are lost; the engine starts again");
         for key in self.calls.keys() {
             self.abort(key, Outcome::Failed(error.to_string()));

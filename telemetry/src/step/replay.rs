@@ -72,6 +72,7 @@ pub(super) fn fit(steps: &[TimedStep], model: &str) -> Result<(Replay, Calibrati
         rows: steps.len(),
         decode_error: least::mean(decodes.into_iter().map(error)),
         unseen_error: None,
+        exact: false,
         prefill_error: (!prompts.is_empty()).then(|| least::mean(prompts.into_iter().map(error))),
         batch_max: steps.iter().map(|step| step.decode_slots).max().unwrap_or(1),
     };

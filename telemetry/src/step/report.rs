@@ -105,6 +105,7 @@ pub(super) fn roofline_calibration(roofline: &Roofline, target: &Target<'_>) -> 
         rows: errors.decode.len(),
         decode_error: mean_abs(errors.decode.iter().copied()),
         unseen_error: Some(mean_abs(errors.unseen.iter().copied())),
+        exact: false,
         prefill_error: (family == Family::Neuron).then(|| mean_abs(prefill)),
         batch_max: match family {
             Family::Neuron => rows::neuron().iter().map(|row| row.batch).max().unwrap_or(1),
@@ -140,7 +141,8 @@ fn percent(share: f64) -> String {
 }
 
 fn formulas(page: &mut String) {
-    page.push_str("\n## Coefficients of the roofline\n\nA time is the sum of coefficient times term. Terms that are times stand in milliseconds.\n");
+    page.push_str("\n## Coefficients of the roofline\n\nA time is the sum of coefficient times term. Terms that are bytes or operations over a rate are milliseconds and come from the machine's figures; \
+         those of layers, context, sequences and a prompt as such are the same on every machine of a family.\n");
     for (family, title) in [(Family::Neuron, "Inferentia2 and Trainium1"), (Family::Gpu, "H100 and B200")] {
         let Some(fit) = roofline::of(family) else { continue };
         let parts =
@@ -195,6 +197,10 @@ fn summary(page: &mut String) {
             percent(mean_abs(errors.iter().copied())),
             percent(largest(&errors)),
         );
+    }
+    page.push_str("\nTime per output token on Neuron without one of the formula's terms, the others fitted anew:\n\n| left out | mean in sample |\n|---|---|\n");
+    for (name, error) in super::ablation::neuron() {
+        let _ = writeln!(page, "| {name} | {} |", percent(error));
     }
     page.push_str(
         "\nCodeLlama-13b is Llama-2-13b by another name and left out with it. Long prompts on Trainium1 (Llama-2-13b and \
@@ -261,12 +267,14 @@ fn machines(page: &mut String) {
     }
     let ratios = machine_ratios();
     let error = mean_abs(ratios.iter().map(|(_, published, reckoned)| reckoned / published - 1.0));
+    let alike = mean_abs(ratios.iter().map(|(_, published, _)| 1.0 / published - 1.0));
     let _ = write!(
         page,
         "\nNothing in the coefficients knows Trn1 from Inf2. Time per output token on trn1.32xlarge over that on inf2.48xlarge, for \
-         the {} pairs of rows that differ in the machine alone; mean error {}:\n\n| model | batch | sequence | published | reckoned |\n|---|---|---|---|---|\n",
+         the {} pairs of rows that differ in the machine alone; mean error {}, and {} if the two were taken to be alike:\n\n| model | batch | sequence | published | reckoned |\n|---|---|---|---|---|\n",
         ratios.len(),
         percent(error),
+        percent(alike),
     );
     for (row, published, reckoned) in ratios {
         let _ = writeln!(
@@ -345,7 +353,7 @@ fn serving(page: &mut String) {
 fn gpus(page: &mut String) {
     page.push_str(
         "\n## GPU rows by deployment\n\nMedian gap between tokens of chat rows in bfloat16, by the mean number of sequences in a step. The `table` of a GPU goes \
-         through every row, so it has no error in sample.\n\n| GPU | GPUs | model | batches | rows | roofline | left out | largest |\n|---|---|---|---|---|---|---|---|\n",
+         through every row; a node shows its error on rows left out.\n\n| GPU | GPUs | model | batches | rows | roofline | left out | largest |\n|---|---|---|---|---|---|---|---|\n",
     );
     let rows = rows::gpu();
     let mut groups: Vec<(&str, u32, &str)> = rows.iter().map(|row| (&*row.gpu, row.gpus, &*row.model)).collect();

@@ -1,8 +1,8 @@
 //! Step times from the figures of hardware and model: a handful of coefficients for a whole family of machines.
 //!
-//! What a coefficient multiplies is a time that the hardware would need if nothing got in its way: bytes over memory
-//! bandwidth, operations over peak, messages over the link. So the difference between two machines of a family comes
-//! out of their figures alone.
+//! Most terms are times that the hardware would need if nothing got in its way: bytes over memory bandwidth, operations
+//! over peak, messages over the link. The others (a time for each layer, for the context, for a prompt) are the same on every
+//! machine of a family. So the difference between two machines of a family comes out of their figures alone.
 
 use std::sync::LazyLock;
 

@@ -77,14 +77,8 @@ const ROWS_FOR_CONTEXT: usize = 6;
 
 fn neuron(rows: &[&BenchmarkRow]) -> Option<(Table, Calibration, f64)> {
     let first = rows.first()?;
-    let width = if rows.len() >= ROWS_FOR_CONTEXT { 4 } else { 3 };
-    let points = rows.iter().map(|row| {
-        let mut terms = terms(f64::from(row.batch), f64::from(bucket(row.sequence_length, u32::MAX)));
-        terms.truncate(width);
-        (terms, row.tpot_p50_ms)
-    });
-    let decode = Decode::Linear(least::fit(&points.collect::<Vec<_>>())?);
-    let table = Table { decode, prefill: Prefill::Anchors(anchors(rows)) };
+    let width = width(rows.len());
+    let table = Table { decode: linear(rows, width)?, prefill: Prefill::Anchors(anchors(rows)) };
     let decode_error = least::mean(rows.iter().map(|row| table.decode_error(row).abs()));
     let single = rows.iter().filter(|row| row.batch == 1);
     let calibration = Calibration {
@@ -97,7 +91,8 @@ fn neuron(rows: &[&BenchmarkRow]) -> Option<(Table, Calibration, f64)> {
         source: format!("SDK {}", first.sdk.split('.').take(2).collect::<Vec<_>>().join(".")),
         rows: rows.len(),
         decode_error,
-        unseen_error: None,
+        unseen_error: left_out(rows, |others| linear(others, width), Table::decode_error),
+        exact: rows.len() <= width,
         prefill_error: Some(least::mean(single.map(|row| table.prefill_error(row).abs()))),
         batch_max: rows.iter().map(|row| row.batch).max().unwrap_or(1),
     };
@@ -110,22 +105,55 @@ impl Table {
         self.decode_ms(f64::from(row.batch), f64::from(context)) / row.tpot_p50_ms - 1.0
     }
 
+    fn gap_error(&self, row: &GpuRow) -> f64 {
+        self.decode_ms(row.batch, 0.0) / row.itl_p50_ms - 1.0
+    }
+
     pub(super) fn prefill_error(&self, row: &BenchmarkRow) -> f64 {
         self.prefill_ms(f64::from(bucket(row.input_tokens, u32::MAX))) / row.ttft_p50_ms - 1.0
     }
 }
 
-fn gpu(machine: &Hardware, model: &str, rows: &[&GpuRow]) -> Option<(Table, Calibration, f64)> {
-    let first = rows.first()?;
+/// How many of the [`terms`] so many rows are fitted with.
+fn width(rows: usize) -> usize {
+    if rows >= ROWS_FOR_CONTEXT { 4 } else { 3 }
+}
+
+fn linear(rows: &[&BenchmarkRow], width: usize) -> Option<Decode> {
+    let points = rows.iter().map(|row| {
+        let mut terms = terms(f64::from(row.batch), f64::from(bucket(row.sequence_length, u32::MAX)));
+        terms.truncate(width);
+        (terms, row.tpot_p50_ms)
+    });
+    least::fit(&points.collect::<Vec<_>>()).map(Decode::Linear)
+}
+
+fn batches(rows: &[&GpuRow]) -> Decode {
     let mut batches: Vec<(f64, f64)> = rows.iter().map(|row| (row.batch, row.itl_p50_ms)).collect();
     batches.sort_by(|a, b| a.0.total_cmp(&b.0));
+    Decode::Batches(batches)
+}
+
+/// Mean absolute error over rows, each by a fit of the others; `None` of a single row.
+fn left_out<T>(rows: &[&T], fit: impl Fn(&[&T]) -> Option<Decode>, error: impl Fn(&Table, &T) -> f64) -> Option<f64> {
+    let of = |at: usize| {
+        let others: Vec<&T> = (0..rows.len()).filter(|other| *other != at).map(|other| rows[other]).collect();
+        let table = Table { decode: fit(&others)?, prefill: Prefill::Formula(0.0, 0.0) };
+        (!others.is_empty()).then(|| error(&table, rows[at]).abs())
+    };
+    let errors: Option<Vec<f64>> = (0..rows.len()).map(of).collect();
+    errors.filter(|errors| !errors.is_empty()).map(|errors| least::mean(errors.into_iter()))
+}
+
+fn gpu(machine: &Hardware, model: &str, rows: &[&GpuRow]) -> Option<(Table, Calibration, f64)> {
+    let first = rows.first()?;
     let degree = first.gpus;
     let model = Architecture::of(model)?;
     let deployment = Deployment { hardware: machine, model, chips: degree, degree, weight_type: "bf16" };
     let terms = deployment.prefill(1.0);
     let fit = roofline::of(Family::Gpu)?;
     let prefill = Prefill::Formula(terms[2] * fit.prefill[2], terms[3] * fit.prefill[3]);
-    let table = Table { decode: Decode::Batches(batches), prefill };
+    let table = Table { decode: batches(rows), prefill };
     let calibration = Calibration {
         method: Method::Table,
         hardware: first.gpu.clone(),
@@ -135,10 +163,9 @@ fn gpu(machine: &Hardware, model: &str, rows: &[&GpuRow]) -> Option<(Table, Cali
         tensor_parallel: degree,
         source: "ML.ENERGY".to_owned(),
         rows: rows.len(),
-        decode_error: least::mean(
-            rows.iter().map(|row| (table.decode_ms(row.batch, 0.0) / row.itl_p50_ms - 1.0).abs()),
-        ),
-        unseen_error: None,
+        decode_error: least::mean(rows.iter().map(|row| table.gap_error(row).abs())),
+        unseen_error: left_out(rows, |others| Some(batches(others)), Table::gap_error),
+        exact: true,
         prefill_error: None,
         batch_max: rows.iter().map(|row| row.batch.round() as u32).max().unwrap_or(1),
     };

@@ -7,10 +7,10 @@ use serde::Deserialize;
 
 use super::*;
 
-/// Logits closer than this are a tie. llama.cpp multiplies 4-bit weights with activations rounded to 8 bit in blocks of 32, we round
+/// Logits closer than this may change places: a tolerance, not a tie in the strict sense. llama.cpp multiplies 4-bit weights with activations rounded to 8 bit in blocks of 32, we round
 /// weights to 8 bit and activations in blocks of 256 after spreading them. Without any rounding (`f32`) the model itself is as far
 /// from llama.cpp's answers as this.
-const TIE: f32 = 0.4;
+const NEAR: f32 = 0.4;
 /// How far a logit may lie from llama.cpp's, at most and in the mean. They are around 20; what all eight of a place have in common,
 /// which changes no probability, is in it.
 const APART: (f32, f64) = (2.5, 0.3);
@@ -81,16 +81,16 @@ fn greedy_tokens_are_llama_cpps() {
     let model = Llama::load(&mut Checkpoint::open(&path()).unwrap(), Weights::Auto).unwrap();
     let fixture = fixture();
     assert_eq!(fixture.greedy.len(), 20);
-    let (mut ties, mut whole) = (0, 0);
+    let (mut others, mut whole) = (0, 0);
     for greedy in &fixture.greedy {
         assert_eq!(greedy.tokens.len(), 16);
-        let before = ties;
+        let before = others;
         for ((at, logits), theirs) in forced(&model, greedy).iter().enumerate().zip(&greedy.tokens) {
             let ours = (0..logits.len()).max_by(|a, b| logits[*a].total_cmp(&logits[*b])).unwrap();
             if ours == *theirs as usize {
                 continue;
             }
-            ties += 1;
+            others += 1;
             let behind = logits[ours] - logits[*theirs as usize];
             let best = greedy.best(at).next().unwrap().1;
             let ahead = best - greedy.best(at).find(|(id, _)| *id == ours).map_or(0.0, |(_, logit)| logit);
@@ -98,12 +98,14 @@ fn greedy_tokens_are_llama_cpps() {
                 "{:?}, token {at}: {theirs} before {ours} by {ahead:.3}, here behind it by {behind:.3}",
                 greedy.prompt
             );
-            assert!(behind < TIE && ahead < TIE, "{:?}: token {at} is {ours} and not {theirs}", greedy.prompt);
+            assert!(behind < NEAR && ahead < NEAR, "{:?}: token {at} is {ours} and not {theirs}", greedy.prompt);
         }
-        whole += u32::from(ties == before);
+        whole += u32::from(others == before);
     }
-    println!("{whole} of 20 answers are the same to the last of 16 tokens, {ties} of 320 tokens were ties");
-    assert!(whole >= 10 && ties <= 12);
+    println!(
+        "{whole} of 20 answers are the same to the last of 16 tokens, {others} of 320 tokens were another, within the tolerance"
+    );
+    assert!(whole >= 10 && others <= 12);
 }
 
 /// The eight highest logits at each of 320 places are near llama.cpp's, with rounding and without.
