@@ -84,16 +84,17 @@ async fn counts_come_from_the_log_and_extremes_from_the_rows() {
 async fn few_rows_of_an_order_are_decoded() {
     let config = Config { partitions: 1, ..Config::default() };
     let world = World::with(config).await;
-    for trace in ["a", "b", "c"] {
-        // each file has the largest row so far and many small ones, so that its bounds alone leave none out, and more than one batch
-        let mut rows = tokens(trace, 0, 9_000);
+    // more files than fill the first batch, after which it is known what to look for
+    for trace in ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"] {
+        // each has the largest row so far and many small ones, so that its bounds alone leave none out
+        let mut rows = tokens(trace, 0, 1_000);
         rows[7]["device_us"] = json!(1_000 + i64::from(trace.as_bytes()[0]));
         rows.iter_mut().enumerate().filter(|(at, _)| *at != 7).for_each(|(at, row)| row["device_us"] = json!(at % 900));
         world.write(&TOKENS, &rows).await;
     }
     let sql = "SELECT * FROM tokens WHERE choice = 0 ORDER BY device_us DESC LIMIT 2";
     let names = "SELECT trace_id, \"index\", device_us FROM (SELECT * FROM tokens WHERE choice = 0 ORDER BY device_us DESC LIMIT 2)";
-    let expected = [[json!("c"), json!(7), json!(1_099)], [json!("b"), json!(7), json!(1_098)]];
+    let expected = [[json!("l"), json!(7), json!(1_108)], [json!("k"), json!(7), json!(1_107)]];
     assert_eq!(world.rows(names).await, expected);
     let ran = world.rows(&format!("EXPLAIN ANALYZE {sql}")).await[0][1].as_str().expect("text").to_owned();
     let pruned = ran.split("pushdown_rows_pruned=").nth(1).and_then(|rest| rest.split([',', ' ', ']']).next());

@@ -251,7 +251,6 @@ async fn parts_of_a_query_that_nobody_waits_for_stop() {
         ask(&query, &reader, "SELECT region, count(*) FROM requests GROUP BY region").await.expect("an answer");
     assert!(!answer.rows.is_empty());
     assert!(query.engine.cluster.spread() > before);
-    assert_eq!(query.engine.cluster.tried_again(), 0);
 }
 
 /// Whoever does not share the token gets nothing run, and who uses it is not used by others.
