@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// How much of a fleet of 5,500 hosts with 80,000 chips the roll-ups are of.
     #[arg(long, default_value_t = 1.0, value_parser = scale)]
     fleet_scale: f64,
+    /// How many hours the roll-ups are of: 24 are the day, fewer end with the hour of the calls.
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=24))]
+    hours: u32,
     /// Threads of each engine.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=256))]
     threads: u32,
@@ -75,7 +78,11 @@ fn scale(text: &str) -> std::result::Result<f64, String> {
 /// # Errors
 /// When a statement fails here, or another engine answers it otherwise.
 pub(crate) async fn run(args: Args) -> Result<()> {
-    let data = data::prepare(args.dir.as_deref(), Size { calls: args.scale, fleet: args.fleet_scale }).await?;
+    let data = data::prepare(
+        args.dir.as_deref(),
+        Size { calls: args.scale, fleet: args.fleet_scale, hours: args.hours.into() },
+    )
+    .await?;
     let (threads, runs) = (args.threads as usize, args.runs as usize);
     let timeline = data.filled(sets::TIMELINE.sql);
     let mut timeline_ms = Vec::new();
@@ -100,6 +107,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let figures = Figures {
         scale: args.scale,
         fleet_scale: args.fleet_scale,
+        hours: args.hours,
         threads,
         dashboard,
         timeline_ms,

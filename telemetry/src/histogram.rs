@@ -199,8 +199,10 @@ impl Histogram {
         self.downscale(other.scale);
         let shift = other.scale - self.scale;
         let theirs = other.buckets.iter().map(|bucket| Bucket { index: bucket.index >> shift, ..*bucket });
-        let mine = std::mem::take(&mut self.buckets);
-        self.buckets = merged(&mine, theirs);
+        let new = added(&mut self.buckets, theirs);
+        if !new.is_empty() {
+            self.buckets = merged(&self.buckets, new.into_iter());
+        }
         self.zero = plus(self.zero, other.zero);
         self.count = plus(self.count, other.count);
         let both = |mine: Option<f64>, theirs: Option<f64>, join: fn(f64, f64) -> f64| {
@@ -334,6 +336,21 @@ impl Histogram {
     pub fn max(&self) -> Option<f64> {
         self.max
     }
+}
+
+/// Adds what falls into buckets that are there, and gives the rest: of many histograms that are added up, nearly all have buckets that
+/// those before them had.
+fn added(mine: &mut [Bucket], theirs: impl Iterator<Item = Bucket>) -> Vec<Bucket> {
+    let mut new = Vec::new();
+    let mut mine = mine.iter_mut().peekable();
+    for their in theirs {
+        while mine.next_if(|own| own.index < their.index).is_some() {}
+        match mine.peek_mut() {
+            Some(own) if own.index == their.index => own.count = plus(own.count, their.count),
+            _ => new.push(their),
+        }
+    }
+    new
 }
 
 /// Buckets of both, in order; `theirs` may name an index twice.

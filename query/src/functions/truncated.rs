@@ -52,6 +52,11 @@ impl ScalarUDFImpl for DateTrunc {
         self.inner.name()
     }
 
+    /// Under all of them: whoever kept one would come back under the others when a session is made from another.
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
     fn signature(&self) -> &Signature {
         self.inner.signature()
     }
@@ -77,4 +82,27 @@ impl ScalarUDFImpl for DateTrunc {
 fn retyped(times: &ColumnarValue, kind: DataType) -> Result<ColumnarValue> {
     let ColumnarValue::Array(times) = times else { return internal_err!("date_trunc of rows is no constant") };
     Ok(ColumnarValue::Array(make_array(times.to_data().into_builder().data_type(kind).build()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::any::Any;
+
+    use datafusion::execution::{FunctionRegistry, SessionStateBuilder};
+
+    use super::{DateTrunc, date_trunc};
+
+    /// A session that is made from another knows the same functions, whatever order it takes them in.
+    #[test]
+    fn sessions_made_from_sessions_keep_it() {
+        let mut template = SessionStateBuilder::new().with_default_features().build();
+        template.register_udf(date_trunc()).expect("registered");
+        for _ in 0..64 {
+            let state = SessionStateBuilder::new_from_existing(template.clone()).build();
+            for name in ["date_trunc", "datetrunc"] {
+                let function: &dyn Any = state.scalar_functions()[name].inner().as_ref();
+                assert!(function.is::<DateTrunc>(), "{name}");
+            }
+        }
+    }
 }

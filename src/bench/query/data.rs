@@ -4,6 +4,7 @@
 //! fleet ─► calls (an hour), windows (a day) ─► lake.write_sorted ─► lake.commit ─► "complete"
 //! ```
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +18,7 @@ use service::error::{Error, Kind, Result};
 use telemetry::table::{REQUESTS, TOKENS, Table};
 
 use super::calls::Hour;
-use super::fleet::{DATE, DAY_HOURS, Fleet, HOUR_US};
+use super::fleet::{DATE, DAY_HOURS, Fleet, HOUR_US, NOON_HOUR};
 use super::windows;
 
 /// What is made; another number makes it anew.
@@ -57,6 +58,15 @@ pub(super) struct Size {
     pub(super) calls: f64,
     /// Hosts: 1 is 5,500 with 80,000 chips.
     pub(super) fleet: f64,
+    /// Hours of roll-ups, the last of which is that of the calls where there are fewer than a day's.
+    pub(super) hours: i64,
+}
+
+impl Size {
+    /// Which hours of the day.
+    fn rolled_up(self) -> Range<i64> {
+        if self.hours >= DAY_HOURS { 0..DAY_HOURS } else { (NOON_HOUR + 1 - self.hours).max(0)..NOON_HOUR + 1 }
+    }
 }
 
 /// Finds the lake of that size, or makes it.
@@ -64,7 +74,8 @@ pub(super) struct Size {
 /// # Errors
 /// What writing a lake gives.
 pub(super) async fn prepare(dir: Option<&Path>, size: Size) -> Result<Data> {
-    let name = format!("edition-{EDITION}-calls-{}-fleet-{}", size.calls, size.fleet);
+    let hours = if size.hours < DAY_HOURS { format!("-hours-{}", size.hours) } else { String::new() };
+    let name = format!("edition-{EDITION}-calls-{}-fleet-{}{hours}", size.calls, size.fleet);
     let dir = dir.map_or_else(default_dir, |dir| Ok(dir.to_owned()))?.join(name);
     let hour = Arc::new(Hour::new(Arc::new(Fleet::new(size.fleet)), size.calls));
     let host_id = hour.fleet.hosts[hour.fleet.hosts.len() / 2].id.clone();
@@ -81,7 +92,7 @@ pub(super) async fn prepare(dir: Option<&Path>, size: Size) -> Result<Data> {
             std::fs::remove_dir_all(&data.dir).map_err(failed)?;
         }
         std::fs::create_dir_all(&data.dir).map_err(failed)?;
-        make(&data.dir, &hour, size.calls).await?;
+        make(&data.dir, &hour, size).await?;
         std::fs::write(data.dir.join(COMPLETE), "").map_err(failed)?;
         tracing::info!(seconds = begun.elapsed().as_secs(), "the lake is there");
     }
@@ -101,20 +112,20 @@ pub(super) fn cache_dir() -> Result<PathBuf> {
     Ok(cache.ok_or_else(nowhere)?.join("tokenwatt"))
 }
 
-async fn make(dir: &Path, hour: &Arc<Hour>, scale: f64) -> Result<()> {
+async fn make(dir: &Path, hour: &Arc<Hour>, size: Size) -> Result<()> {
     let lake = Lake::open(&dir.display().to_string(), &Deps::system()).await?;
-    let parts = stretches(REQUEST_FILES * scale).into_iter().map(|(from_us, to_us)| {
+    let parts = stretches(REQUEST_FILES * size.calls).into_iter().map(|(from_us, to_us)| {
         let hour = Arc::clone(hour);
         write(&lake, &REQUESTS, from_us / 1_000_000, move || hour.requests(from_us, to_us))
     });
     commit(&lake, &REQUESTS, parts).await?;
-    let parts = stretches(TOKEN_FILES * scale).into_iter().map(|(from_us, to_us)| {
+    let parts = stretches(TOKEN_FILES * size.calls).into_iter().map(|(from_us, to_us)| {
         let batches = Arc::clone(hour).tokens(from_us, to_us);
         write_lazily(&lake, &TOKENS, from_us / 1_000_000, batches)
     });
     commit(&lake, &TOKENS, parts).await?;
     for table in windows::TABLES {
-        let parts = (0..DAY_HOURS).map(|number| {
+        let parts = size.rolled_up().map(|number| {
             let fleet = Arc::clone(&hour.fleet);
             write(&lake, table, number, move || windows::batches(table, &fleet, number))
         });

@@ -37,6 +37,7 @@ impl Beside {
 pub(super) struct Figures {
     pub(super) scale: f64,
     pub(super) fleet_scale: f64,
+    pub(super) hours: u32,
     pub(super) threads: usize,
     /// Milliseconds of each run of each panel.
     pub(super) dashboard: Vec<(&'static str, Vec<f64>)>,
@@ -57,6 +58,7 @@ impl Figures {
         let mut set = |name: String, value: Value| figures.insert(name, value);
         set("scale".to_owned(), json!(self.scale));
         set("fleet_scale".to_owned(), json!(self.fleet_scale));
+        set("hours".to_owned(), json!(self.hours));
         set("threads".to_owned(), json!(self.threads));
         set("dashboard_p95_ms".to_owned(), json!(rounded(quantile(&all, 0.95))));
         let worst = self.dashboard.iter().filter_map(|(_, ms)| quantile(ms, 0.5)).max_by(f64::total_cmp);
@@ -145,6 +147,7 @@ mod tests {
         let figures = Figures {
             scale: 0.1,
             fleet_scale: 1.0,
+            hours: 24,
             threads: 2,
             dashboard: Vec::new(),
             timeline_ms: Vec::new(),

@@ -12,8 +12,10 @@ pub(super) const DAY_HOURS: i64 = 24;
 pub(super) const MINUTE_US: i64 = 60_000_000;
 /// Microseconds in an hour.
 pub(super) const HOUR_US: i64 = 60 * MINUTE_US;
-/// Start of the hour whose single calls and tokens are there: noon.
-pub(super) const NOON_US: i64 = DAY_US + 12 * HOUR_US;
+/// The hour of the day whose single calls and tokens are there: that from noon.
+pub(super) const NOON_HOUR: i64 = 12;
+/// Its start.
+pub(super) const NOON_US: i64 = DAY_US + NOON_HOUR * HOUR_US;
 
 /// Where: the region, its zone and cluster, and the share of hosts there of 256.
 const REGIONS: [(&str, &str, &str, u64); 3] = [
