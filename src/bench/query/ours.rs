@@ -15,6 +15,9 @@ use telemetry::contract::{QueryApi, SqlAnswer, SqlRequest};
 /// Rows that no statement here has more of.
 const ROWS_MAX: usize = 1_000_000;
 
+/// Memory of a query. The other engines take what the machine has.
+const MEMORY_BYTES: usize = 8 << 30;
+
 /// A query service over the lake.
 pub(super) struct Ours {
     query: Query,
@@ -39,7 +42,12 @@ impl Ours {
     pub(super) async fn start(dir: &Path, threads: usize) -> Result<Ours> {
         let deps = Deps::system();
         let lake = Lake::open_read_only(&dir.display().to_string(), &deps).await?;
-        let config = query::Config { partitions: threads, ..query::Config::default() };
+        let config = query::Config {
+            partitions: threads,
+            memory_bytes: MEMORY_BYTES,
+            memory_bytes_per_query: MEMORY_BYTES,
+            ..query::Config::default()
+        };
         Ok(Ours { query: query::build(config, lake, deps).await? })
     }
 
