@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import json
+import os
 import sys
 import time
 
@@ -58,6 +59,9 @@ class Chdb:
 
 
 def main():
+    # engines draw bars of progress on standard output
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
     job = json.load(sys.stdin)
     engine = {"duckdb": Duck, "chdb": Chdb}[job["engine"]](job)
     answers = {}
@@ -72,7 +76,8 @@ def main():
             answers[statement["name"]] = {"ms": runs, "rows": rows}
         except Exception as error:
             answers[statement["name"]] = {"error": str(error)}
-    json.dump({"version": engine.version, "answers": answers}, sys.stdout)
+    json.dump({"version": engine.version, "answers": answers}, answer)
+    answer.close()
 
 
 main()
