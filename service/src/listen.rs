@@ -254,6 +254,10 @@ impl Connection {
             .http2()
             .timer(TokioTimer::new())
             .max_concurrent_streams(STREAMS_MAX)
+            // Who is refused before its body was read may still be sending it, and HTTP/2's library takes what comes for a fault
+            // of ours: after 1,024 of them it would end the connection of a good sender. What that count guards against, work
+            // that goes on after its call was reset, is none here: a call that is reset is dropped.
+            .max_local_error_reset_streams(None)
             .keep_alive_interval(KEEPALIVE_EVERY)
             .keep_alive_timeout(KEEPALIVE_TIMEOUT);
         if let Some(share) = &self.share {
