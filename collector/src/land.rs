@@ -110,7 +110,7 @@ impl Landing {
         for table in FILLED {
             let (lane, closed) = bounded::<Closed>(table.name, CLOSED_MAX);
             lanes.insert(table.name, lane);
-            publishing.push(publish::run(closed, self.shore.clone()));
+            publishing.push(publish::run(table, closed, self.shore.clone()));
         }
         let published = futures::future::try_join_all(publishing);
         let clock = Arc::clone(&self.shore.clock);

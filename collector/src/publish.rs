@@ -1,4 +1,8 @@
 //! Files and commits: one table's closed buffers, in order, each retried until it is in the table.
+//!
+//! ```text
+//! closed ─► files written, their rows forgotten ─► waiting files, all in one entry ─► cut the journal
+//! ```
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,13 +12,14 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::TimestampMicrosecondType;
 use lake::{Entry, FileAdd, Lake, Outcome, minutes};
 use parking_lot::Mutex;
-use service::channel::Receiver;
+use service::channel::{Receiver, Sender, bounded};
 use service::clock::SharedClock;
 use service::error::{Error, Kind, Result, chain};
 use service::health::Component;
 use service::task::blocking;
+use telemetry::table::Table;
 
-use crate::batch::tables::Closed;
+use crate::batch::tables::{Closed, Origin};
 use crate::commit::Commits;
 use crate::counters::Counters;
 use crate::journal::Journal;
@@ -48,40 +53,87 @@ pub(crate) struct Shore {
     pub(crate) health: Component,
 }
 
-/// Publishes a table's closed buffers until no more can come.
+/// Files that may wait for their commit. They hold no rows any more, so a lake whose versions come a second apart, or late,
+/// does not slow their writing.
+const FILES_MAX: usize = 64;
+
+/// Files of one entry, give or take a buffer's: an entry goes to another process in one message.
+const ADDS_MAX: usize = 64;
+
+/// A closed buffer whose files are written.
+struct Written {
+    entry: Entry,
+    origins: Vec<Origin>,
+    rows: usize,
+}
+
+/// Publishes a table's closed buffers until no more can come: files are written one after the other, and those that are there
+/// when a commit begins become rows by the same one.
 ///
 /// # Errors
 /// `Moved` if the journal's mark is elsewhere; everything else that waiting may mend is tried again.
-pub(crate) async fn run(mut closed: Receiver<Closed>, shore: Shore) -> Result<(), Halt> {
+pub(crate) async fn run(table: &'static Table, closed: Receiver<Closed>, shore: Shore) -> Result<(), Halt> {
+    let (files, written) = bounded::<Written>(table.name, FILES_MAX);
+    tokio::try_join!(write_all(closed, files, &shore), commit_all(written, &shore)).map(|_| ())
+}
+
+async fn write_all(mut closed: Receiver<Closed>, files: Sender<Written>, shore: &Shore) -> Result<(), Halt> {
     while let Some(closed) = closed.recv().await {
-        publish(&closed, &shore).await?;
-        shore.counters.committed_rows.add(closed.rows as u64);
-        shore.counters.committed_files.add(closed.batches.len() as u64);
-        shore.progress.committed(closed.table.name, closed.origin);
-        cut(&shore).await?;
+        let began = shore.clock.monotonic();
+        let adds = write(&closed, shore).await?;
+        if let Some(lane) = shore.counters.lane(closed.table.name) {
+            lane.write_seconds.observe(shore.clock.monotonic().saturating_sub(began));
+        }
+        let (from, to, journal) = (closed.from, closed.to, shore.journal_id.clone());
+        let entry = Entry { journal, table: closed.table.name, from, to, adds };
+        files.send(Written { entry, origins: vec![closed.origin], rows: closed.rows }).await?;
     }
     Ok(())
 }
 
-async fn publish(closed: &Closed, shore: &Shore) -> Result<(), Halt> {
+async fn commit_all(mut written: Receiver<Written>, shore: &Shore) -> Result<(), Halt> {
+    while let Some(mut next) = written.recv().await {
+        while next.entry.adds.len() < ADDS_MAX
+            && let Ok(more) = written.try_recv()
+        {
+            next.join(more);
+        }
+        let files = next.entry.adds.len() as u64;
+        commit(next.entry.clone(), shore).await?;
+        shore.counters.committed_rows.add(next.rows as u64);
+        shore.counters.committed_files.add(files);
+        for origin in next.origins {
+            shore.progress.committed(next.entry.table, origin);
+        }
+        cut(shore).await?;
+    }
+    Ok(())
+}
+
+impl Written {
+    /// Takes in what comes right after it.
+    fn join(&mut self, next: Written) {
+        self.entry.to = next.entry.to;
+        self.entry.adds.extend(next.entry.adds);
+        self.origins.extend(next.origins);
+        self.rows += next.rows;
+    }
+}
+
+async fn commit(entry: Entry, shore: &Shore) -> Result<(), Halt> {
     let began = shore.clock.monotonic();
-    let adds = write(closed, shore).await?;
-    let written = shore.clock.monotonic();
-    let entry =
-        Entry { journal: shore.journal_id.clone(), table: closed.table.name, from: closed.from, to: closed.to, adds };
     let outcome = retry(shore, || shore.commits.commit(entry.clone())).await?;
-    if let Some(lane) = shore.counters.lane(closed.table.name) {
-        lane.write_seconds.observe(written.saturating_sub(began));
-        lane.commit_seconds.observe(shore.clock.monotonic().saturating_sub(written));
+    if let Some(lane) = shore.counters.lane(entry.table) {
+        lane.commit_seconds.observe(shore.clock.monotonic().saturating_sub(began));
     }
     match outcome {
         Outcome::Committed { .. } => Ok(()),
         // An earlier try whose answer was lost did it.
-        Outcome::Through(through) if through == closed.to => Ok(()),
+        Outcome::Through(through) if through == entry.to => Ok(()),
         // A commit of an earlier process, or of another one with the same frames, came through late.
         Outcome::Through(through) => Err(Halt::Moved(Error::conflict(format!(
             "table {} holds this journal's rows through frame {through}, not {}",
-            closed.table.name, closed.from
+            entry.table, entry.from
         )))),
     }
 }
