@@ -1,11 +1,13 @@
 //! Admission: memory for bodies is a budget in bytes, taken before they are read, and bodies that are read stand in one line
-//! until they are durable. What finds no memory or too long a line is refused at once, so that throughput does not fall and
-//! nobody waits long when more is offered than can be taken.
+//! until they are durable. While the line is too long nothing more is read: what a sender sends on then stays in its own
+//! kernel, which costs nothing here. What finds no memory, or waits too long, is refused, so that throughput does not fall when
+//! more is offered than can be taken.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Bytes of one unit; a semaphore counts units, not bytes.
 const UNIT: usize = 1024;
@@ -74,39 +76,82 @@ impl Permit {
 #[derive(Clone)]
 pub struct Line {
     turns: Arc<Semaphore>,
-    waiting: Arc<AtomicUsize>,
+    length: Arc<Length>,
+}
+
+/// How long a line is.
+#[derive(Debug)]
+struct Length {
+    bytes: AtomicUsize,
     bytes_max: usize,
+    shorter: Notify,
+}
+
+impl Length {
+    /// It counts what waits already, so that the largest body gets its turn too.
+    fn is_full(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) >= self.bytes_max
+    }
+
+    /// Lets the next one in, if there is room.
+    fn next(&self) {
+        if !self.is_full() {
+            self.shorter.notify_one();
+        }
+    }
+}
+
+/// Leave to read a body and join; whoever comes next may when it is dropped.
+#[derive(Debug)]
+pub struct Entry(Arc<Length>);
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.0.next();
+    }
 }
 
 /// A body's place in the line, which it leaves when dropped.
 #[derive(Debug)]
 pub struct Place {
-    waiting: Arc<AtomicUsize>,
+    length: Arc<Length>,
     bytes: usize,
-    bytes_max: usize,
 }
 
 impl Line {
-    /// A line in which nobody takes a place once `bytes_max` bytes are in it; `turns` bodies are worked on at once.
+    /// A line that nobody enters while `bytes_max` bytes are in it; `turns` bodies are worked on at once.
     pub fn new(turns: usize, bytes_max: usize) -> Self {
-        Self { turns: Arc::new(Semaphore::new(turns)), waiting: Arc::default(), bytes_max }
+        let length = Length { bytes: AtomicUsize::new(0), bytes_max, shorter: Notify::new() };
+        Self { turns: Arc::new(Semaphore::new(turns)), length: Arc::new(length) }
     }
 
-    /// Whether it is too long to join. It counts what waits already, so that the largest body gets its turn too.
-    pub fn is_full(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) >= self.bytes_max
-    }
-
-    /// Takes a place for a body of so many bytes; `None` if the line is too long.
-    pub fn join(&self, bytes: usize) -> Option<Place> {
-        if self.is_full() {
-            return None;
+    /// Waits until it is short enough to enter, one after the other in the order of coming; `None` if `patience` ends before.
+    ///
+    /// # Cancel safety
+    /// A cancelled call lets the next one in instead.
+    pub async fn enter(&self, patience: impl Future<Output = ()>) -> Option<Entry> {
+        let mut patience = pin!(patience);
+        while self.length.is_full() {
+            let mut shorter = pin!(self.length.shorter.notified());
+            // In the queue from here on, so that who leaves between the two looks is not missed.
+            shorter.as_mut().enable();
+            if !self.length.is_full() {
+                break;
+            }
+            tokio::select! {
+                biased;
+                () = &mut shorter => {}
+                () = &mut patience => return None,
+            }
         }
-        // No body alone fills the line: others can join while a large one has its turn.
-        let bytes_max = self.bytes_max.div_ceil(2);
-        let mut place = Place { waiting: Arc::clone(&self.waiting), bytes: 0, bytes_max };
+        Some(Entry(Arc::clone(&self.length)))
+    }
+
+    /// Takes a place for a body of so many bytes.
+    pub fn join(&self, bytes: usize) -> Place {
+        let mut place = Place { length: Arc::clone(&self.length), bytes: 0 };
         place.grow(bytes);
-        Some(place)
+        place
     }
 
     /// Waits for a turn, which ends when dropped; `None` never, since the line is not closed.
@@ -119,17 +164,19 @@ impl Line {
 }
 
 impl Place {
-    /// The body is of so many bytes now that it is inflated: that is what there is to do.
+    /// The body is of so many bytes now that it is inflated: that is what there is to do. No body alone fills the line, so that
+    /// others can join while a large one has its turn.
     pub fn grow(&mut self, bytes: usize) {
-        let more = bytes.min(self.bytes_max).saturating_sub(self.bytes);
-        self.waiting.fetch_add(more, Ordering::Relaxed);
+        let more = bytes.min(self.length.bytes_max.div_ceil(2)).saturating_sub(self.bytes);
+        self.length.bytes.fetch_add(more, Ordering::Relaxed);
         self.bytes += more;
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.waiting.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.length.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.length.next();
     }
 }
 
@@ -139,19 +186,38 @@ mod tests {
 
     use super::*;
 
-    /// A long line refuses, whoever leaves it makes room, and the largest body gets its place in a short one.
+    /// Nobody enters a long line before somebody leaves it, and the largest body gets its place in a short one.
     #[test]
-    fn a_line_refuses_when_it_is_long() {
+    fn a_long_line_lets_one_in_for_each_that_leaves() {
         let line = Line::new(1, 100);
-        let places = [line.join(49), line.join(500), line.join(1)];
-        assert!(places.iter().all(Option::is_some), "a large body counts for half of it");
-        assert!(line.is_full() && line.join(1).is_none());
-        drop(places);
-        let mut place = line.join(1).unwrap();
-        let other = line.join(60);
-        assert!(other.is_some() && !line.is_full());
+        let never = std::future::pending::<()>;
+        let mut places = vec![line.join(49), line.join(500)];
+        assert!(line.enter(never()).now_or_never().is_some(), "a large body counts for half of it");
+        places.push(line.join(1));
+        assert!(line.enter(async {}).now_or_never().is_some_and(|entry| entry.is_none()), "patience ends");
+        let (mut first, mut second) = (Box::pin(line.enter(never())), Box::pin(line.enter(never())));
+        assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
+        places.pop();
+        let entry = first.as_mut().now_or_never().flatten().expect("there is room");
+        assert!(second.as_mut().now_or_never().is_none(), "one at a time");
+        drop(entry);
+        assert!(second.as_mut().now_or_never().flatten().is_some(), "whoever entered lets the next one in");
+        let mut place = line.join(1);
         place.grow(50);
-        assert!(line.is_full(), "it was inflated");
+        assert!(line.enter(never()).now_or_never().is_none(), "it was inflated");
+    }
+
+    /// Who waits and goes away does not take another's turn along.
+    #[test]
+    fn a_sender_that_goes_away_lets_the_next_one_in() {
+        let line = Line::new(1, 100);
+        let place = [line.join(50), line.join(50)];
+        let never = std::future::pending::<()>;
+        let (mut first, mut second) = (Box::pin(line.enter(never())), Box::pin(line.enter(never())));
+        assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
+        drop(place);
+        drop(first);
+        assert!(second.as_mut().now_or_never().flatten().is_some());
     }
 
     /// One body at a time has its turn.

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::request;
@@ -78,6 +79,9 @@ pub(super) struct Accepted {
 /// made readable first, off the I/O threads.
 const INLINE_BYTES: usize = 512 * 1024;
 
+/// How long a request may wait before its body is read. Senders give up after ten seconds, unless told otherwise.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 impl Intake {
     /// Puts the parts together.
     pub fn new(parts: Parts) -> Self {
@@ -94,9 +98,8 @@ impl Intake {
         let writer = self.parts.writers.identify(request)?;
         writer.as_ref().map_or(Ok(()), |writer| writer.admit())?;
         self.parts.room.check()?;
-        if self.parts.line.is_full() {
-            return Err(read::no_room());
-        }
+        let patience = async { self.parts.clock.sleep(PATIENCE).await };
+        let _entry = self.parts.line.enter(patience).await.ok_or_else(read::no_room)?;
         let (bytes, permit) = read::read(body, length, self.parts.body_bytes_max, &self.parts.budget).await?;
         if let Some(writer) = &writer {
             writer.charge_bytes(bytes.len());
@@ -149,7 +152,7 @@ impl Intake {
         let signal = raw.signal;
         let plain = raw.compression == Compression::Identity && raw.encoding == Encoding::Protobuf;
         let heavy = raw.bytes.len() > INLINE_BYTES || !plain;
-        let mut place = self.parts.line.join(raw.bytes.len()).ok_or_else(read::no_room)?;
+        let mut place = self.parts.line.join(raw.bytes.len());
         let turn = self.parts.line.turn().await;
         let open = move || {
             let _turn = turn;

@@ -41,18 +41,21 @@ fn intake(line: Line, journal: Sender<Append>) -> Intake {
     })
 }
 
-/// Where too much is on its way to the disk, a body is refused before it is looked at, and is new when it comes again.
+/// Where too much is on its way to the disk, a body is not read before some of it is there, and refused if that takes long.
 #[tokio::test]
-async fn a_long_line_refuses() {
-    let (journal, mut bodies) = bounded::<Append>("collector.journal", 1);
+async fn a_long_line_waits_and_then_refuses() {
+    let (journal, _bodies) = bounded::<Append>("collector.journal", 1);
     let line = Line::new(1, 1);
     let place = line.join(1);
     let intake = intake(line, journal);
-    let refused = intake.take(raw(1)).await.unwrap_err();
+    let (request, ()) = axum::http::Request::new(()).into_parts();
+    let mut body = Body::from("a body");
+    let refused = intake.read(&request, &mut body, Length::Unknown).await.err().expect("nobody leaves");
     assert!(refused.kind().retry_after().is_some(), "{refused}");
+    let mut waiting = Box::pin(intake.read(&request, &mut body, Length::Unknown));
+    assert!(waiting.as_mut().now_or_never().is_none());
     drop(place);
-    assert!(intake.take(raw(1)).now_or_never().is_none(), "it waits for the disk");
-    assert!(bodies.recv().await.is_some());
+    assert_eq!(waiting.await.ok().unwrap().0, "a body");
 }
 
 /// A sender that gives up while the journal's queue is full can send the same body again, and it is stored then.
