@@ -4,13 +4,14 @@
 mod accounts;
 mod alerts;
 mod browser;
+mod clicks;
 mod overview;
 
 use crate::world::{FREE_PORTS, Server, World, tokenwatt};
 
-/// `tokenwatt demo` on free ports with every node of eu-west-1 slow.
-fn demo(world: &World) -> Server {
-    let mut command = tokenwatt(&["demo", "--faults", "region"]);
+/// `tokenwatt demo` on free ports with these nodes of eu-west-1 slow: all of them (`region`) or one (`node`).
+fn demo(world: &World, faults: &str) -> Server {
+    let mut command = tokenwatt(&["demo", "--faults", faults]);
     command.arg("--data").arg(world.lake()).arg("--state").arg(world.state()).args(FREE_PORTS);
     Server::start(command.current_dir(world.path()))
 }
@@ -18,7 +19,7 @@ fn demo(world: &World) -> Server {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_demo_fleet_shows_adds_up_and_alerts() {
     let world = World::new();
-    let server = demo(&world);
+    let server = demo(&world, "region");
     overview::shows_three_regions(&server).await;
     tokio::task::block_in_place(|| browser::reads_every_page(&server));
     alerts::name_the_slow_region_and_no_other(&world, &server).await;
@@ -29,4 +30,12 @@ async fn the_demo_fleet_shows_adds_up_and_alerts() {
 
     // What the fleet had recorded when it was told to stop is all there.
     accounts::every_call_kept_its_tokens(&world.up()).await;
+}
+
+/// Of a region one node is slow, and three clicks from its burning objective end at the tokens of a call that it served.
+#[tokio::test(flavor = "multi_thread")]
+async fn three_clicks_lead_to_the_slow_node() {
+    let world = World::new();
+    let server = demo(&world, "node");
+    clicks::lead_to_the_slow_node(&server).await;
 }

@@ -64,8 +64,11 @@ impl Flags {
 }
 
 pub(crate) async fn run(common: &Common, flags: &Flags) -> Result<(), Failure> {
-    let config = settings::load(common, flags.up.settings())?.config;
+    let mut config = settings::load(common, flags.up.settings())?.config;
     unprotected(&config)?;
+    if config.slo.is_empty() {
+        config.slo = fleet::objectives();
+    }
     let mut process = Process::start(&config)?;
     let deps = process.deps().clone();
     let ports = flags.ports(config.ui.http_addr.port() == 0);

@@ -73,6 +73,28 @@ pub(crate) const REGIONS: [Region; 3] = [
     Region { name: "eu-west-1", short: "euw1", share: 0.25, utc_offset_h: 0.0, hosts: &[Host::Inf2, Host::Inf2] },
 ];
 
+/// Objectives for the demo's fleet, where its settings have none: the first token of each region within a second, and the whole
+/// fleet's availability and pace.
+pub(crate) fn objectives() -> Vec<query::Slo> {
+    let slo = |name: &str, indicator: &str, threshold, objective| query::Slo {
+        name: name.to_owned(),
+        indicator: indicator.to_owned(),
+        threshold,
+        objective,
+        window_days: 30,
+        measured_at: "server".to_owned(),
+        region: None,
+        model: None,
+        tenant: None,
+    };
+    let first_tokens = REGIONS.map(|region| query::Slo {
+        region: Some(region.name.to_owned()),
+        ..slo(&format!("ttft-{}", region.name), "ttft_s", Some(1.0), 0.99)
+    });
+    let whole = [slo("availability", "availability", None, 0.999), slo("pace", "tpot_s", Some(0.1), 0.95)];
+    first_tokens.into_iter().chain(whole).collect()
+}
+
 /// How the fleet is set up.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
@@ -268,6 +290,14 @@ mod tests {
         let types: BTreeSet<_> = configs.iter().filter_map(|config| config.identity.host_type.clone()).collect();
         let unknown: Vec<_> = types.difference(&priced).collect();
         assert_eq!(unknown, ["custom-npu.8x"]);
+    }
+
+    /// A demo starts with objectives that its settings could hold.
+    #[test]
+    fn objectives_are_valid() {
+        let mut faults = Vec::new();
+        query::validate_slos(&objectives(), &mut faults);
+        assert!(faults.is_empty(), "{faults:?}");
     }
 
     /// The shares are the whole load.

@@ -13,6 +13,7 @@ import time
 from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 BASE, BUNDLE = sys.argv[1], sys.argv[2] == "bundle"
@@ -47,11 +48,36 @@ def until(driver, what, holds):
 
 
 def pages(driver):
-    """The path of every page, with a real request among them."""
+    """The path of every page with words that it shows, a real request and a real node among them."""
     driver.get(BASE + "/requests")
     until(driver, "the list links its requests", lambda: driver.find_elements(By.CSS_SELECTOR, "a[href^='/request/']"))
-    request = driver.find_element(By.CSS_SELECTOR, "a[href^='/request/']").get_attribute("href")[len(BASE):]
-    return ["/", "/requests", request, "/sql?q=SELECT+1+AS+one"]
+    request = link(driver, "a[href^='/request/']")
+    driver.get(BASE + "/fleet")
+    until(driver, "the fleet links its nodes", lambda: driver.find_elements(By.CSS_SELECTOR, "a[href^='/node/']"))
+    node = link(driver, "a[href^='/node/']")
+    return {
+        "/": "Regions",
+        "/slo": "Objectives",
+        "/latency": "Who is slow",
+        "/latency?metric=itl": "gaps between tokens",
+        "/fleet": "Models by region",
+        "/region/eu-west-1": "TTFT p99 by node",
+        node: "Beside its peers",
+        "/requests": "longest gap",
+        request: "Phases",
+        "/cost": "Cost by region",
+        "/cost?by=tenant&idle=share": "shared out",
+        "/power": "Output tokens per joule",
+        "/alerts": "Firing",
+        "/logs": "Records",
+        "/settings": "Who sends calls",
+        "/go?q=eu-west-1": "By name",
+        "/sql?q=SELECT+1+AS+one": "served by",
+    }
+
+
+def link(driver, selector):
+    return driver.find_element(By.CSS_SELECTOR, selector).get_attribute("href")[len(BASE):]
 
 
 def shows_the_fleet(driver):
@@ -92,11 +118,52 @@ def complaints(driver):
 
 def islands_behave(driver):
     driver.get(BASE + "/")
+    hydrated(driver)
     until(driver, "the crosshair follows the pointer", lambda: hover(driver))
     before = driver.find_element(By.ID, "freshness").text
     until(driver, "the page follows new data by itself", lambda: driver.find_element(By.ID, "freshness").text != before)
+    keys_work(driver)
     driver.find_element(By.CSS_SELECTOR, ".themes button[value=dark]").click()
     until(driver, "the theme button darkens the page", lambda: theme(driver) == "dark")
+
+
+def press(driver, *keys):
+    ActionChains(driver).send_keys(*keys).perform()
+
+
+def keys_work(driver):
+    """The keyboard map, the palette, the rail by two letters, and rows, without a mouse."""
+    press(driver, "?")
+    until(driver, "? shows the keyboard map", lambda: driver.find_elements(By.CSS_SELECTOR, "#keys[open]"))
+    press(driver, Keys.ESCAPE)
+    ActionChains(driver).key_down(Keys.CONTROL).send_keys("k").key_up(Keys.CONTROL).perform()
+    until(driver, "Ctrl K opens the palette", lambda: driver.find_elements(By.CSS_SELECTOR, "#palette[open]"))
+    press(driver, "us-west", Keys.ENTER)
+    until(driver, "the palette leads to a region", lambda: "/region/us-west-2" in driver.current_url)
+    press(driver, "g", "r")
+    until(driver, "two letters lead to a page", lambda: "/requests" in driver.current_url)
+    hydrated(driver)
+    press(driver, "j", "j", Keys.ENTER)
+    until(driver, "rows are opened by keys", lambda: "/request/" in driver.current_url)
+    zooms_and_comes_back(driver)
+
+
+def hydrated(driver):
+    """Islands are alive: those of this page say so on its root."""
+    until(driver, "the islands started", lambda: driver.find_elements(By.CSS_SELECTOR, "html.scripted"))
+
+
+def zooms_and_comes_back(driver):
+    driver.get(BASE + "/?region=eu-west-1")
+    hydrated(driver)
+    chart = driver.find_element(By.CSS_SELECTOR, "svg.chart")
+    drag = ActionChains(driver).scroll_to_element(chart).move_to_element_with_offset(chart, -60, 0).click_and_hold()
+    drag.move_by_offset(90, 0).release().perform()
+    until(driver, "a drag over a chart narrows the page", lambda: "from=" in driver.current_url)
+    assert "region=eu-west-1" in driver.current_url, driver.current_url
+    hydrated(driver)
+    press(driver, "z")
+    until(driver, "z comes back", lambda: "from=" not in driver.current_url)
 
 
 def hover(driver):
@@ -115,6 +182,8 @@ def with_scripts():
         shows_the_fleet(driver)
         for path in pages(driver):
             fits_and_follows_the_theme(driver, path)
+            said = complaints(driver)
+            assert not said, f"the console is not empty on {path}: {said}"
         if BUNDLE:
             islands_behave(driver)
         said = complaints(driver)
@@ -138,7 +207,7 @@ def listed(driver, path):
 def without_scripts():
     driver = browser(scripts=False)
     try:
-        for path, words in zip(pages(driver), ("Regions", "longest gap", "Phases", "served by")):
+        for path, words in pages(driver).items():
             driver.get(BASE + path)
             assert words in text(driver), f"{path} does not show {words!r} without scripts:\n{text(driver)}"
         rows = listed(driver, "/requests?region=eu-west-1")

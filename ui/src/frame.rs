@@ -1,5 +1,8 @@
 //! What stands around every page: the rail, the scope and the freshness of what is shown.
 
+pub(crate) mod keys;
+mod scope;
+
 use axum::http::{HeaderMap, header};
 use leptos::prelude::*;
 use telemetry::contract::Freshness;
@@ -7,9 +10,10 @@ use viz::format::{self, Unit};
 
 use crate::ask::Asked;
 use crate::assets;
-use crate::islands::{Cursor, Live, ThemeSwitch};
+use crate::islands::{Cursor, Keys, Live, ThemeSwitch};
 use crate::server::{App, Visit};
-use crate::urlstate::{Fields, RANGES, Range, Scope, range_name, rfc3339};
+use crate::sql;
+use crate::urlstate::{Dimension, Fields, Scope, rfc3339};
 
 /// Seconds between renewals of a live page; islands renew the panels, without them the browser
 /// loads the page again.
@@ -68,15 +72,64 @@ impl Theme {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Overview,
+    Slo,
+    Latency,
+    Fleet,
     Requests,
+    Cost,
+    Power,
+    Alerts,
+    Logs,
     Sql,
+    Settings,
     Elsewhere,
 }
 
-const RAIL: [(Place, &str, &str, &str); 3] = [
-    (Place::Overview, "/", "Overview", r#"<path d="M3 12l3-5 3 3 4-7"/><path d="M2 14h12"/>"#),
-    (Place::Requests, "/requests", "Requests", r#"<path d="M2 4h12M2 8h8M2 12h5"/>"#),
-    (Place::Sql, "/sql", "SQL", r#"<path d="M3 4l4 4-4 4M8 13h5"/>"#),
+/// One entry of the rail.
+pub(crate) struct Entry {
+    place: Place,
+    pub(crate) path: &'static str,
+    pub(crate) name: &'static str,
+    /// Keys that lead there.
+    pub(crate) key: &'static str,
+    /// Paths of its icon, 16 by 16.
+    drawing: &'static str,
+}
+
+const fn entry(
+    place: Place,
+    path: &'static str,
+    name: &'static str,
+    key: &'static str,
+    drawing: &'static str,
+) -> Entry {
+    Entry { place, path, name, key, drawing }
+}
+
+pub(crate) const RAIL: [Entry; 11] = [
+    entry(Place::Overview, "/", "Overview", "g o", r#"<path d="M3 12l3-5 3 3 4-7"/><path d="M2 14h12"/>"#),
+    entry(Place::Slo, "/slo", "SLOs", "g s", r#"<circle cx="8" cy="8" r="5.5"/><circle cx="8" cy="8" r="2"/>"#),
+    entry(Place::Latency, "/latency", "Latency", "g l", r#"<circle cx="8" cy="8" r="5.5"/><path d="M8 5v3l2 2"/>"#),
+    entry(
+        Place::Fleet,
+        "/fleet",
+        "Fleet",
+        "g f",
+        r#"<rect x="2.5" y="2.5" width="4.5" height="4.5" rx="1"/><rect x="9" y="2.5" width="4.5" height="4.5" rx="1"/><rect x="2.5" y="9" width="4.5" height="4.5" rx="1"/><rect x="9" y="9" width="4.5" height="4.5" rx="1"/>"#,
+    ),
+    entry(Place::Requests, "/requests", "Requests", "g r", r#"<path d="M2 4h12M2 8h8M2 12h5"/>"#),
+    entry(
+        Place::Cost,
+        "/cost",
+        "Cost",
+        "g c",
+        r#"<path d="M8 2v12M11 5c-.6-1-1.700-1.500-3-1.500-1.700 0-3 .8-3 2.200C5 9 11 7 11 10.300c0 1.400-1.300 2.200-3 2.200-1.300 0-2.400-.5-3-1.500"/>"#,
+    ),
+    entry(Place::Power, "/power", "Power", "g p", r#"<path d="M9 1.500L4 9h3.500L7 14.500 12 7H8.500z"/>"#),
+    entry(Place::Alerts, "/alerts", "Alerts", "g a", r#"<path d="M4 11V7a4 4 0 018 0v4l1 1.500H3zM7 14.500h2"/>"#),
+    entry(Place::Logs, "/logs", "Logs", "g n", r#"<path d="M3 3h10v10H3zM5.500 6h5M5.500 8.500h5M5.500 11h3"/>"#),
+    entry(Place::Sql, "/sql", "SQL", "g q", r#"<path d="M3 4l4 4-4 4M8 13h5"/>"#),
+    entry(Place::Settings, "/settings", "Data health", "g h", r#"<path d="M2 8h3l1.500-4 3 8L11 8h3"/>"#),
 ];
 
 /// A page without its frame.
@@ -85,18 +138,60 @@ pub(crate) struct Sheet {
     pub(crate) title: String,
     /// Which entry of the rail is current.
     pub(crate) place: Place,
+    /// Pages above this one: name and link.
+    pub(crate) trail: Vec<(String, String)>,
     /// Scope of its links.
     pub(crate) scope: Scope,
+    /// What its figures can be narrowed to.
+    pub(crate) filters: &'static [Dimension],
     /// Values to filter by; none on pages without a scope bar.
     pub(crate) choices: Option<Asked>,
     /// Fields of the URL that the scope form must keep.
     pub(crate) keep: Fields,
     /// How fresh the numbers are.
     pub(crate) freshness: Option<Freshness>,
+    /// What is missing from its numbers, in the query service's words.
+    pub(crate) notices: Vec<String>,
     /// Whether it can renew itself.
     pub(crate) renews: bool,
     /// Everything below the scope bar.
     pub(crate) body: AnyView,
+}
+
+impl Sheet {
+    /// An empty page, to be filled in.
+    pub(crate) fn new(title: impl Into<String>, place: Place, scope: Scope) -> Self {
+        Self {
+            title: title.into(),
+            place,
+            trail: Vec::new(),
+            scope,
+            filters: &[],
+            choices: None,
+            keep: Fields::default(),
+            freshness: None,
+            notices: Vec::new(),
+            renews: false,
+            body: ().into_any(),
+        }
+    }
+
+    /// Takes freshness and notices from the page's answers: the freshness is that of the first that has one.
+    pub(crate) fn told_by(mut self, asked: &[&Asked]) -> Self {
+        let answers = || asked.iter().filter_map(|asked| asked.outcome.as_ref().ok());
+        self.freshness = answers().find_map(|answer| answer.raw().freshness);
+        let mut notices: Vec<String> = answers().filter_map(|answer| answer.raw().notice.clone()).collect();
+        notices.sort_unstable();
+        notices.dedup();
+        self.notices = notices;
+        self
+    }
+}
+
+/// What can be filtered by in the page's range. Pages share the answer.
+pub(crate) async fn choices(app: &App, visit: &Visit, scope: &Scope) -> Asked {
+    let sql = sql::choices(scope.resolve(visit.now_us));
+    app.asker.kept("frame.choices", &scope.all().link(""), visit.now_us, sql).await
 }
 
 /// Renders a page to HTML. `make` runs inside the reactive owner that its islands need.
@@ -133,37 +228,55 @@ fn head(app: &App, visit: &Visit, sheet: &Sheet) -> String {
 }
 
 fn body(visit: &Visit, sheet: Sheet) -> impl IntoView {
-    let bar = sheet.choices.as_ref().map(|choices| scope_bar(visit, &sheet, choices));
+    let bar = sheet.choices.as_ref().map(|choices| scope::bar(visit, &sheet, choices));
     // Pages without a scope, such as a refused statement, have no data to be fresh or not.
     let fresh = (sheet.freshness.is_some() || sheet.choices.is_some()).then(|| freshness(sheet.freshness));
+    let dialogs = keys::dialogs(&sheet.scope, sheet.choices.as_ref());
+    let notices: Vec<_> = sheet
+        .notices
+        .iter()
+        .map(|notice| view! { <p class="card partial" role="status">{notice.clone()}</p> })
+        .collect();
     view! {
         <body>
             <a class="skip" href="#main">"Skip to the numbers"</a>
             {rail(visit, sheet.place, &sheet.scope)}
             <div class="page">
                 <header class="top">
-                    <h1>{sheet.title}</h1>
+                    <div class="name">{trail(&sheet.trail)}<h1>{sheet.title.clone()}</h1></div>
                     <div id="freshness" class="fresh" data-refresh="">{fresh}</div>
                     {(sheet.renews && sheet.scope.follows_now()).then(|| live(visit, &sheet.scope, &sheet.keep))}
+                    <a class="live" href="/go" data-dialog="palette">"Go to"<kbd>"Ctrl K"</kbd></a>
                 </header>
                 {bar}
+                <div id="notices" data-refresh="">{notices}</div>
                 <main id="main">{sheet.body}</main>
+                <footer class="foot">{format!("{} · all times UTC · ", visit.here)}<a href="/settings#keyboard" data-dialog="keys">"keyboard ( ? )"</a></footer>
             </div>
+            {dialogs}
             <Cursor/>
+            <Keys/>
         </body>
     }
 }
 
+/// The pages above this one.
+fn trail(trail: &[(String, String)]) -> Option<AnyView> {
+    let links: Vec<_> =
+        trail.iter().map(|(name, link)| view! { <li><a href=link.clone()>{name.clone()}</a></li> }).collect();
+    (!links.is_empty()).then(|| view! { <nav class="trail" aria-label="Above"><ol>{links}</ol></nav> }.into_any())
+}
+
 fn rail(visit: &Visit, place: Place, scope: &Scope) -> AnyView {
-    let entries = RAIL.map(|(entry, path, name, drawing)| {
-        let current = (entry == place).then_some("page");
+    let entries = RAIL.iter().map(|Entry { place: entry, path, name, key, drawing }| {
+        let current = (*entry == place).then_some("page");
         let icon = format!(r#"<svg class="icon" viewBox="0 0 16 16" aria-hidden="true">{drawing}</svg>"#);
-        view! { <a href=scope.link(path) aria-current=current><span inner_html=icon></span>{name}</a> }
+        view! { <a href=scope.link(path) aria-current=current data-key=*key><span inner_html=icon></span>{*name}</a> }
     });
     view! {
         <nav class="rail" aria-label="Pages">
             <a class="brand" href="/">"tokenwatt"</a>
-            {entries.into_iter().collect_view()}
+            <div class="pages">{entries.collect_view()}</div>
             <ThemeSwitch theme=visit.theme.name().to_owned() back=visit.here.clone()/>
         </nav>
     }
@@ -171,11 +284,11 @@ fn rail(visit: &Visit, place: Place, scope: &Scope) -> AnyView {
 }
 
 fn live(visit: &Visit, scope: &Scope, keep: &Fields) -> AnyView {
-    let path = visit.here.split('?').next().unwrap_or("/").to_owned();
+    let path = visit.path();
     let with = |live| {
         let mut fields = Scope { live, ..scope.clone() }.fields();
         keep.iter().for_each(|(name, value)| fields.set(name, value.to_owned()));
-        fields.link(&path)
+        fields.link(path)
     };
     view! { <Live live=scope.live every_s=RENEW_S resume=with(true) pause=with(false)/> }.into_any()
 }
@@ -190,104 +303,4 @@ fn freshness(freshness: Option<Freshness>) -> AnyView {
     let word = if freshness.lag_s > STALE_S { "stale: " } else { "" };
     let title = format!("newest event {}", rfc3339(freshness.newest_time_us));
     view! { <span class=class title=title>{format!("{word}data to {clock}, lag {lag}")}</span> }.into_any()
-}
-
-fn scope_bar(visit: &Visit, sheet: &Sheet, choices: &Asked) -> AnyView {
-    let scope = &sheet.scope;
-    let path = visit.here.split('?').next().unwrap_or("/").to_owned();
-    let ranges = RANGES.map(|(seconds, name)| {
-        let mut fields = Scope { range: Range::Last(seconds), ..scope.clone() }.fields();
-        sheet.keep.iter().for_each(|(name, value)| fields.set(name, value.to_owned()));
-        let current = (scope.range == Range::Last(seconds)).then_some("true");
-        view! { <a href=fields.link(&path) aria-current=current>{name}</a> }
-    });
-    // The form sends what it shows; the range and the page's own fields travel hidden.
-    let mut hidden = Scope { region: None, model: None, tenant: None, ..scope.clone() }.fields();
-    sheet.keep.iter().for_each(|(name, value)| hidden.set(name, value.to_owned()));
-    let hidden: Vec<_> = hidden
-        .iter()
-        .map(|(name, value)| view! { <input type="hidden" name=name.to_owned() value=value.to_owned()/> })
-        .collect();
-    let selects = [("region", &scope.region), ("model", &scope.model), ("tenant", &scope.tenant)];
-    let clear = selects.iter().any(|(_, chosen)| chosen.is_some()).then(|| {
-        let mut fields = Scope { region: None, model: None, tenant: None, ..scope.clone() }.fields();
-        sheet.keep.iter().for_each(|(name, value)| fields.set(name, value.to_owned()));
-        view! { <a class="quiet" href=fields.link(&path)>"Clear"</a> }
-    });
-    view! {
-        <div class="scope">
-            <form method="get" action=path.clone()>
-                {selects.map(|(name, chosen)| select(name, chosen.as_deref(), choices)).into_iter().collect_view()}
-                {hidden}
-                <button>"Apply"</button>
-                {clear}
-            </form>
-            <div class="ranges" role="group" aria-label="Time range">{ranges.into_iter().collect_view()}{absolute(scope, visit, &path, sheet)}</div>
-        </div>
-    }
-    .into_any()
-}
-
-/// Two fields for a stretch of time that does not end now.
-fn absolute(scope: &Scope, visit: &Visit, path: &str, sheet: &Sheet) -> AnyView {
-    let (from, to) = scope.resolve(visit.now_us);
-    let field = |at: i64| rfc3339(at / 1_000_000 * 1_000_000).trim_end_matches('Z').to_owned();
-    let name = match scope.range {
-        Range::Between(from, to) => format!("{} – {}", short(from), short(to)),
-        Range::Last(seconds) if RANGES.iter().any(|(span, _)| *span == seconds) => "from … to".to_owned(),
-        Range::Last(seconds) => format!("last {}", range_name(seconds)),
-    };
-    let mut hidden = Scope { range: Range::Last(crate::urlstate::DEFAULT_RANGE_S), ..scope.clone() }.fields();
-    sheet.keep.iter().for_each(|(name, value)| hidden.set(name, value.to_owned()));
-    let hidden: Vec<_> = hidden
-        .iter()
-        .map(|(name, value)| view! { <input type="hidden" name=name.to_owned() value=value.to_owned()/> })
-        .collect();
-    view! {
-        <details class="absolute">
-            <summary aria-current=matches!(scope.range, Range::Between(..)).then_some("true")>{name}</summary>
-            <form method="get" action=path.to_owned()>
-                <label>"from (UTC)"<input type="datetime-local" step="1" name="from" value=field(from)/></label>
-                <label>"to (UTC)"<input type="datetime-local" step="1" name="to" value=field(to)/></label>
-                {hidden}
-                <button>"Show"</button>
-            </form>
-        </details>
-    }
-    .into_any()
-}
-
-/// An instant as short as it can be told apart: day, hours and minutes, UTC.
-fn short(at_us: i64) -> String {
-    let text = rfc3339(at_us / 60_000_000 * 60_000_000);
-    text.trim_end_matches(":00Z").replace('T', " ")
-}
-
-/// One filter. A value that is chosen stays in the list even if no row has it.
-fn select(name: &'static str, chosen: Option<&str>, choices: &Asked) -> AnyView {
-    let mut values: Vec<String> = match &choices.outcome {
-        Ok(answer) => answer.rows().filter_map(|row| row.text(name)).map(str::to_owned).collect(),
-        Err(_) => Vec::new(),
-    };
-    values.extend(chosen.map(str::to_owned));
-    values.sort_unstable();
-    values.dedup();
-    let options: Vec<_> = values
-        .into_iter()
-        .map(|value| {
-            let selected = chosen == Some(value.as_str());
-            let name = value.clone();
-            view! { <option value=value selected=selected>{name}</option> }
-        })
-        .collect();
-    view! {
-        <label>
-            <span>{name}</span>
-            <select name=name>
-                <option value="">"all"</option>
-                {options}
-            </select>
-        </label>
-    }
-    .into_any()
 }

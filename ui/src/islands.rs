@@ -1,7 +1,8 @@
-//! What a page gains when WebAssembly runs: it renews itself, answers the pointer and changes its
+//! What a page gains when WebAssembly runs: it renews itself, answers the pointer and the keys and changes its
 //! colours in place. Each island is useful markup before that: a link, a form, an empty note.
 
 pub mod cursor;
+pub mod keys;
 pub mod live;
 pub mod theme;
 
@@ -9,6 +10,7 @@ pub mod theme;
 mod browser;
 
 pub use cursor::Cursor;
+pub use keys::Keys;
 pub use live::Live;
 pub use theme::ThemeSwitch;
 
@@ -20,6 +22,7 @@ pub(crate) fn names() -> Vec<String> {
     let html = Owner::new().with(|| {
         let view = view! {
             <Cursor/>
+            <Keys/>
             <Live live=true every_s=5 resume=String::new() pause=String::new()/>
             <ThemeSwitch theme=String::new() back=String::new()/>
         };

@@ -1,9 +1,12 @@
 //! The pieces that pages are made of: panels, tiles, cards for what is missing, and charts.
 
+pub(crate) mod plot;
+
 use leptos::prelude::*;
-use viz::chart::{self, Line, LineChart};
+use viz::bar::{Part, bar};
+use viz::chart;
 use viz::format::{self, Unit};
-use viz::{colour, hover};
+use viz::hover;
 
 use crate::ask::{Answer, Asked, Failure};
 use crate::server::{App, Visit};
@@ -18,23 +21,52 @@ pub(crate) fn sql_link(sql: &str) -> String {
 
 /// A titled part of a page that renews itself. `note` says how the numbers are defined.
 pub(crate) fn panel(id: &'static str, title: &str, note: &str, asked: &[&Asked], body: AnyView) -> AnyView {
-    let many = asked.len() > 1;
-    let links = asked.iter().map(|asked| {
-        let what = asked.name.rsplit('.').next().unwrap_or(asked.name);
-        let name = if many { format!("SQL: {what}") } else { "SQL".to_owned() };
-        view! { <a class="sql" href=sql_link(&asked.sql)>{name}</a> }
-    });
     view! {
         <section class="panel" id=id data-refresh="" aria-labelledby=format!("{id}-title")>
             <header>
                 <h2 id=format!("{id}-title")>{title.to_owned()}</h2>
                 <span class="note">{note.to_owned()}</span>
-                {links.collect_view()}
+                {statements(asked)}
             </header>
             {body}
         </section>
     }
     .into_any()
+}
+
+/// The statements behind a panel, folded away: to read, to copy, to open. Their times are absolute, so what they answer does
+/// not move; the versions that they were answered from stand above them.
+fn statements(asked: &[&Asked]) -> Option<AnyView> {
+    let items: Vec<_> = asked
+        .iter()
+        .map(|asked| {
+            let what = asked.name.rsplit('.').next().unwrap_or(asked.name);
+            view! {
+                <li>
+                    <p>
+                        <b>{what.to_owned()}</b>
+                        <button type="button" class="copy" data-copy="">"Copy SQL"</button>
+                        <a href=sql_link(&asked.sql)>"Open"</a>
+                    </p>
+                    <pre>{stated(asked)}</pre>
+                </li>
+            }
+        })
+        .collect();
+    (!items.is_empty())
+        .then(|| view! { <details class="sql"><summary>"SQL"</summary><ul>{items}</ul></details> }.into_any())
+}
+
+/// A statement under the versions that answered it, as a comment.
+fn stated(asked: &Asked) -> String {
+    let versions = match &asked.outcome {
+        Ok(answer) => answer.raw().version.iter().map(|(table, version)| format!("{table} {version}")).collect(),
+        Err(_) => Vec::new(),
+    };
+    if versions.is_empty() {
+        return asked.sql.clone();
+    }
+    format!("-- answered from versions: {}\n{}", versions.join(", "), asked.sql)
 }
 
 /// The answer, or a card that says why there is none.
@@ -68,7 +100,7 @@ pub(crate) fn empty(app: &App, scope: &Scope, choices: &Asked, what: &str) -> An
     };
     if answer.first().is_some() {
         let cause = format!("No {what} match the filters in this range, though there are others.");
-        let all = Scope { region: None, model: None, tenant: None, ..scope.clone() };
+        let all = scope.all();
         return view! { <div class="card"><p>{cause}</p><p class="links"><a href=all.link("/requests")>"Show all requests of the range"</a></p></div> }
             .into_any();
     }
@@ -163,77 +195,56 @@ impl Tile {
     }
 }
 
-/// A chart with its legend and its table.
-pub(crate) fn line_chart(chart: &LineChart) -> AnyView {
-    if chart.series.is_empty() {
-        return view! { <p class="hint">"No buckets in this range."</p> }.into_any();
-    }
-    // A number that JSON cannot carry is never in a hover: values are finite.
-    let samples = serde_json::to_string(&chart::hover(chart)).unwrap_or_default();
-    let svg = chart::svg(chart, &samples);
-    let legend = chart.series.iter().map(|line| {
-        let swatch = format!(r#"<svg class="swatch" width="14" height="8" aria-hidden="true"><line class="line s{}" x1="0" x2="14" y1="4" y2="4"/></svg>"#, line.slot);
-        let last = line.values.iter().rev().flatten().next().copied();
-        view! { <li><span inner_html=swatch></span>{line.name.clone()}<b>{format::text(last, chart.unit)}</b></li> }
-    });
-    view! {
-        <div class="figure" inner_html=svg></div>
-        <ul class="legend">{legend.collect_view()}</ul>
-        {table_of(chart)}
-    }
-    .into_any()
-}
-
-/// The same numbers for those who do not see lines. Only the newest buckets, newest first.
-fn table_of(chart: &LineChart) -> AnyView {
-    const ROWS: usize = 40;
-    let heads = chart.series.iter().map(|line| view! { <th class="num">{line.name.clone()}</th> });
-    let rows = chart.at_us.iter().enumerate().rev().take(ROWS).map(|(index, at)| {
-        let cells = chart.series.iter().map(|line| {
-            let value = line.values.get(index).copied().flatten();
-            view! { <td class="num">{format::text(value, chart.unit)}</td> }
-        });
-        view! { <tr><th scope="row">{hover::clock(*at)}</th>{cells.collect_view()}</tr> }
-    });
-    let caption = format!("Buckets of {} s, newest first, at most {ROWS}", chart.step_us / 1_000_000);
-    view! {
-        <details class="data">
-            <summary>"Table"</summary>
-            <div class="scroll"><table>
-                <caption>{caption}</caption>
-                <thead><tr><th>"bucket"</th>{heads.collect_view()}</tr></thead>
-                <tbody>{rows.collect_view()}</tbody>
-            </table></div>
-        </details>
-    }
-    .into_any()
-}
-
-/// Series per region out of an answer with the columns `bucket`, `region` and `column`.
-pub(crate) fn series_by_region(answer: &Answer, column: &str) -> (Vec<i64>, Vec<Line>) {
-    let mut at_us: Vec<i64> = answer.rows().filter_map(|row| row.time("bucket")).collect();
-    at_us.sort_unstable();
-    at_us.dedup();
-    let region_of = |row: &crate::ask::Row<'_>| row.text("region").unwrap_or(format::UNKNOWN).to_owned();
-    let mut names: Vec<String> = answer.rows().map(|row| region_of(&row)).collect();
-    names.sort_unstable();
-    names.dedup();
-    let slots = colour::slots(&names);
-    let mut lines: Vec<Line> =
-        names.into_iter().zip(slots).map(|(name, slot)| Line { name, slot, values: vec![None; at_us.len()] }).collect();
-    for row in answer.rows() {
-        let place = row.time("bucket").and_then(|at| at_us.binary_search(&at).ok());
-        let name = region_of(&row);
-        if let (Some(place), Some(line)) = (place, lines.iter_mut().find(|line| line.name == name))
-            && let Some(value) = line.values.get_mut(place)
-        {
-            *value = row.number(column);
-        }
-    }
-    (at_us, lines)
-}
-
 /// A cell of numbers; right-aligned, an em dash when unknown.
 pub(crate) fn number(value: Option<f64>, unit: Unit) -> AnyView {
     view! { <td class="num">{format::text(value, unit)}</td> }.into_any()
+}
+
+/// A cell whose bar is divided: shares of one, each with its name and style.
+pub(crate) fn shares(parts: &[Part<'_>]) -> AnyView {
+    view! { <td class="shares" inner_html=bar(parts)></td> }.into_any()
+}
+
+/// A cell of text, an em dash when there is none.
+pub(crate) fn text(value: Option<&str>) -> AnyView {
+    view! { <td>{value.unwrap_or(format::UNKNOWN).to_owned()}</td> }.into_any()
+}
+
+/// A table that scrolls sideways by itself where the page is narrow.
+pub(crate) fn table(label: &'static str, head: AnyView, body: AnyView) -> AnyView {
+    view! {
+        <div class="scroll" tabindex="0" role="region" aria-label=label>
+            <table class="list"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>
+        </div>
+    }
+    .into_any()
+}
+
+/// Headings of columns; one that begins with `#` is of numbers.
+pub(crate) fn heads(names: &[&str]) -> AnyView {
+    let heads: Vec<_> = names
+        .iter()
+        .map(|name| match name.strip_prefix('#') {
+            Some(name) => view! { <th class="num" scope="col">{name.to_owned()}</th> }.into_any(),
+            None => view! { <th scope="col">{(*name).to_owned()}</th> }.into_any(),
+        })
+        .collect();
+    heads.into_any()
+}
+
+/// A word about why a panel is empty.
+pub(crate) fn hint(words: impl Into<String>) -> AnyView {
+    view! { <p class="hint">{words.into()}</p> }.into_any()
+}
+
+/// One way out of several, as links: the name in the URL, the name on the page, the link.
+pub(crate) fn choices(label: &'static str, chosen: &str, links: Vec<(String, String, String)>) -> AnyView {
+    let links: Vec<_> = links
+        .into_iter()
+        .map(|(value, name, link)| {
+            let current = (value == chosen).then_some("true");
+            view! { <a href=link aria-current=current>{name}</a> }
+        })
+        .collect();
+    view! { <div class="ranges" role="group" aria-label=label>{links}</div> }.into_any()
 }

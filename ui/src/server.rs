@@ -17,7 +17,7 @@ use tower_http::set_header::SetResponseHeaderLayer;
 use crate::ask::Asker;
 use crate::assets::{self, Bundle};
 use crate::frame::Theme;
-use crate::urlstate::Fields;
+use crate::urlstate::{Fields, path};
 use crate::{islands, pages};
 
 /// Nothing but this server's own files; no inline script or style; WebAssembly may be compiled.
@@ -72,6 +72,13 @@ pub(crate) struct Visit {
     pub(crate) now_us: i64,
 }
 
+impl Visit {
+    /// The path alone.
+    pub(crate) fn path(&self) -> &str {
+        self.here.split('?').next().unwrap_or("/")
+    }
+}
+
 /// The dashboard's routes, to be merged with those of the query service.
 ///
 /// A bundle that is absent or was built from other sources is left out with a warning: pages are complete
@@ -92,8 +99,20 @@ pub fn router(api: Arc<dyn QueryApi>, options: Options) -> Router {
     };
     Router::new()
         .route("/", get(overview))
+        .route("/slo", get(slos))
+        .route("/slo/{id}", get(slo))
+        .route("/latency", get(latency))
+        .route("/fleet", get(fleet))
+        .route("/region/{region}", get(region))
+        .route("/node/{host}", get(node))
         .route("/requests", get(requests))
         .route("/request/{trace}/{span}", get(request))
+        .route("/cost", get(cost))
+        .route("/power", get(power))
+        .route("/alerts", get(alerts))
+        .route("/logs", get(logs))
+        .route("/settings", get(settings))
+        .route("/go", get(find))
         .route("/sql", get(sql).post(sql_posted))
         .route("/theme", post(theme))
         .fallback(not_found)
@@ -123,9 +142,84 @@ async fn overview(State(app): State<App>, RawQuery(query): RawQuery, headers: He
     Html(pages::overview::page(&app, &visit).await)
 }
 
+async fn slos(State(app): State<App>, RawQuery(query): RawQuery, headers: HeaderMap) -> Html<String> {
+    let visit = app.visit("/slo", query, &headers);
+    Html(pages::slo::page(&app, &visit).await)
+}
+
+async fn latency(State(app): State<App>, RawQuery(query): RawQuery, headers: HeaderMap) -> Html<String> {
+    let visit = app.visit("/latency", query, &headers);
+    Html(pages::latency::page(&app, &visit).await)
+}
+
+async fn fleet(State(app): State<App>, RawQuery(query): RawQuery, headers: HeaderMap) -> Html<String> {
+    let visit = app.visit("/fleet", query, &headers);
+    Html(pages::fleet::page(&app, &visit).await)
+}
+
 async fn requests(State(app): State<App>, RawQuery(query): RawQuery, headers: HeaderMap) -> Html<String> {
     let visit = app.visit("/requests", query, &headers);
     Html(pages::requests::page(&app, &visit).await)
+}
+
+async fn cost(State(app): State<App>, RawQuery(query): RawQuery, headers: HeaderMap) -> Html<String> {
+    let visit = app.visit("/cost", query, &headers);
+    Html(pages::cost::page(&app, &visit).await)
+}
+
+async fn power(State(app): State<App>, RawQuery(query): RawQuery, headers: HeaderMap) -> Html<String> {
+    let visit = app.visit("/power", query, &headers);
+    Html(pages::power::page(&app, &visit).await)
+}
+
+async fn alerts(State(app): State<App>, RawQuery(query): RawQuery, headers: HeaderMap) -> Html<String> {
+    let visit = app.visit("/alerts", query, &headers);
+    Html(pages::alerts::page(&app, &visit).await)
+}
+
+async fn logs(State(app): State<App>, RawQuery(query): RawQuery, headers: HeaderMap) -> Html<String> {
+    let visit = app.visit("/logs", query, &headers);
+    Html(pages::logs::page(&app, &visit).await)
+}
+
+async fn settings(State(app): State<App>, RawQuery(query): RawQuery, headers: HeaderMap) -> Html<String> {
+    let visit = app.visit("/settings", query, &headers);
+    Html(pages::settings::page(&app, &visit).await)
+}
+
+async fn find(State(app): State<App>, RawQuery(query): RawQuery, headers: HeaderMap) -> Html<String> {
+    let visit = app.visit("/go", query, &headers);
+    Html(pages::find::page(&app, &visit).await)
+}
+
+async fn slo(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Html<String> {
+    let visit = app.visit(&path(&["slo", &id]), query, &headers);
+    Html(pages::slo::detail::page(&app, &visit, &id).await)
+}
+
+async fn region(
+    State(app): State<App>,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Html<String> {
+    let visit = app.visit(&path(&["region", &name]), query, &headers);
+    Html(pages::fleet::region(&app, &visit, &name).await)
+}
+
+async fn node(
+    State(app): State<App>,
+    Path(host): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Html<String> {
+    let visit = app.visit(&path(&["node", &host]), query, &headers);
+    Html(pages::node::page(&app, &visit, &host).await)
 }
 
 async fn request(

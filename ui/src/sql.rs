@@ -1,6 +1,6 @@
 //! The statements behind the pages. Each stands on its own: the SQL page runs it as it is.
 
-use crate::urlstate::{RequestFilter, Scope, Sort, rfc3339};
+use crate::urlstate::{Dimension, RequestFilter, Scope, Sort, rfc3339};
 
 /// A text in quotes.
 pub(crate) fn literal(text: &str) -> String {
@@ -24,14 +24,21 @@ impl Where {
         Self { span, conditions: Vec::new() }
     }
 
-    /// Time, region, model and tenant.
+    /// Time and every dimension of the scope.
     pub(crate) fn scope(scope: &Scope, span: (i64, i64)) -> Self {
-        Self::place(scope, span).and_equal("tenant", scope.tenant.as_deref())
+        Self::of(scope, span, &Dimension::ALL)
     }
 
     /// Time, region and model: for what no tenant owns, such as devices and their price.
     pub(crate) fn place(scope: &Scope, span: (i64, i64)) -> Self {
-        Self::span(span).and_equal("region", scope.region.as_deref()).and_equal("model", scope.model.as_deref())
+        Self::of(scope, span, &PLACE)
+    }
+
+    /// Time and those dimensions of the scope that the table has.
+    pub(crate) fn of(scope: &Scope, span: (i64, i64), dimensions: &[Dimension]) -> Self {
+        dimensions
+            .iter()
+            .fold(Self::span(span), |clause, dimension| clause.and_equal(dimension.column(), scope.get(*dimension)))
     }
 
     /// One more condition, if there is a value to compare with.
@@ -60,15 +67,63 @@ impl Where {
     }
 }
 
+/// What devices and prices know of a scope.
+pub(crate) const PLACE: [Dimension; 2] = [Dimension::Region, Dimension::Model];
+
+/// Width of a bucket in seconds: round, and at most 90 of them in a range.
+pub(crate) fn step((from, to): (i64, i64)) -> i64 {
+    let seconds = (to - from) / 1_000_000;
+    let steps = [1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400];
+    steps.into_iter().find(|step| seconds / step <= 90).unwrap_or(604_800)
+}
+
+/// The same for views whose rows are minutes.
+pub(crate) fn minute_step(span: (i64, i64)) -> i64 {
+    step(span).max(60)
+}
+
+/// The range with its ends at whole minutes, as the rows of views by minute are named.
+pub(crate) fn minutes((from, to): (i64, i64)) -> (i64, i64) {
+    const MINUTE: i64 = 60_000_000;
+    (from.div_euclid(MINUTE) * MINUTE, (to + MINUTE - 1).div_euclid(MINUTE) * MINUTE)
+}
+
+/// Seconds that figures of the present look back. They rest on every token of the window: over hours that is for roll-ups to
+/// answer.
+const LOOK_BACK_S: i64 = 300;
+
+/// The stretch that figures of the present are about: the last five minutes of a page that follows it, else the whole range.
+/// Its ends are minutes.
+pub(crate) fn present(scope: &Scope, (from, to): (i64, i64)) -> (i64, i64) {
+    let from = if scope.follows_now() { from.max(to - LOOK_BACK_S * 1_000_000) } else { from };
+    minutes((from, to))
+}
+
+/// What a page says of that stretch.
+pub(crate) fn present_note(scope: &Scope) -> &'static str {
+    if scope.follows_now() { "the last 5 minutes" } else { "whole minutes of the range" }
+}
+
+/// The start of the bucket that a row falls into.
+pub(crate) fn bucket(step_s: i64) -> String {
+    format!("date_bin(INTERVAL '{step_s} seconds', time) AS bucket")
+}
+
 /// A percentile of a column.
 fn percentile(share: f64, column: &str) -> String {
     format!("approx_percentile_cont({share}) WITHIN GROUP (ORDER BY {column})")
 }
 
+/// The median, the 90th and the 99th percentile of a histogram.
+pub(crate) fn quantiles(histogram: &str) -> String {
+    let of = |(name, share)| format!("exph_quantile({histogram}, {share}) AS {name}");
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)].map(of).join(",\n  ")
+}
+
 /// What is there to filter by.
 pub(crate) fn choices(span: (i64, i64)) -> String {
     format!(
-        "SELECT region, model, tenant, count(*) AS requests\nFROM requests\n{}\nGROUP BY region, model, tenant\nORDER BY requests DESC\nLIMIT 500",
+        "SELECT region, model, tenant, engine, host_type AS hardware, count(*) AS requests\nFROM requests\n{}\nGROUP BY region, model, tenant, engine, host_type\nORDER BY requests DESC\nLIMIT 500",
         Where::span(span).clause()
     )
 }
@@ -103,7 +158,8 @@ pub(crate) fn traffic(scope: &Scope, span: (i64, i64)) -> String {
 /// The same over time, one row per bucket and region.
 pub(crate) fn traffic_over_time(scope: &Scope, span: (i64, i64), step_s: i64) -> String {
     format!(
-        "SELECT date_bin(INTERVAL '{step_s} seconds', time) AS bucket, region,\n  {},\n  sum(output_tokens) / {step_s}.0 AS output_tokens_per_s,\n  count(*) / {step_s}.0 AS requests_per_s\nFROM calls\n{}\nGROUP BY bucket, region\nORDER BY bucket, region",
+        "SELECT {}, region,\n  {},\n  sum(output_tokens) / {step_s}.0 AS output_tokens_per_s,\n  count(*) / {step_s}.0 AS requests_per_s\nFROM calls\n{}\nGROUP BY bucket, region\nORDER BY bucket, region",
+        bucket(step_s),
         first_tokens(),
         Where::scope(scope, span).clause(),
     )
@@ -115,7 +171,9 @@ pub(crate) const PAGE: usize = 50;
 /// One page of requests, and one row more to know whether another page follows.
 pub(crate) fn requests(scope: &Scope, filter: &RequestFilter, span: (i64, i64)) -> String {
     let column = filter.sort.column();
-    let mut clause = Where::scope(scope, span).and_equal("status", filter.status.as_deref());
+    let mut clause = Where::scope(scope, span)
+        .and_equal("status", filter.status.as_deref())
+        .and_equal("host_id", filter.host.as_deref());
     if let Some(ms) = filter.min_ttft_ms {
         clause = clause.and(format!("ttft_s >= {}", ms / 1e3));
     }
@@ -129,7 +187,7 @@ pub(crate) fn requests(scope: &Scope, filter: &RequestFilter, span: (i64, i64)) 
         clause = clause.and(format!("({column} < {value} OR ({column} = {value} AND span_id < {span_id}))"));
     }
     format!(
-        "SELECT time, trace_id, span_id, region, model, tenant, host_type, measured_at, status, finish_reason, input_tokens, output_tokens,\n  queue_s, ttft_s, itl_max_s, e2e_s\nFROM calls\n{}\nORDER BY {column} DESC, span_id DESC\nLIMIT {}",
+        "SELECT time, trace_id, span_id, region, model, tenant, host_id, host_type, measured_at, status, finish_reason, input_tokens, output_tokens,\n  queue_s, ttft_s, itl_max_s, e2e_s\nFROM calls\n{}\nORDER BY {column} DESC, span_id DESC\nLIMIT {}",
         clause.clause(),
         PAGE + 1,
     )
@@ -169,6 +227,25 @@ mod tests {
         let filter =
             RequestFilter { after: Some(("0.25".into(), "ab'".into())), sort: Sort::Ttft, ..RequestFilter::default() };
         assert!(requests(&scope, &filter, (0, 1)).contains("(ttft_s < 0.25 OR (ttft_s = 0.25 AND span_id < 'ab'''))"));
+    }
+
+    #[test]
+    fn no_range_has_more_than_ninety_buckets() {
+        for seconds in [1_i64, 60, 900, 3_600, 21_600, 86_400, 604_800, 34_560_000] {
+            let step = step((0, seconds * 1_000_000));
+            assert!(seconds / step <= 90, "{seconds} s in steps of {step} s");
+        }
+        assert_eq!(step((0, 900_000_000)), 10);
+        assert_eq!(minute_step((0, 900_000_000)), 60);
+    }
+
+    #[test]
+    fn the_present_is_whole_minutes_and_a_chosen_range_is_kept() {
+        const NOON: i64 = 1_795_953_600_000_000;
+        let live = present(&Scope::default(), (NOON - 900_000_000, NOON + 1));
+        assert_eq!(live, (NOON - 300_000_000, NOON + 60_000_000));
+        let chosen = Scope::parse("from=2026-11-29T11:00&to=2026-11-29T12:00");
+        assert_eq!(present(&chosen, chosen.resolve(0)), (NOON - 3_600_000_000, NOON));
     }
 
     #[test]

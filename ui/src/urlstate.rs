@@ -3,7 +3,18 @@
 //! Parsing never fails: what makes no sense is dropped, so an old or hand-made link still opens.
 //! Writing is canonical: defaults are left out, and parsing what was written gives the same state.
 
+mod fields;
+mod filters;
+
 use jiff::Timestamp;
+
+#[cfg(test)]
+use fields::decode;
+pub use fields::{Fields, encode, path};
+pub use filters::{RequestFilter, Sort};
+
+/// Widest range, in seconds: as long as roll-ups are kept.
+const SPAN_MOST_S: i64 = 400 * 86_400;
 
 /// Seconds shown when the URL names no range.
 pub const DEFAULT_RANGE_S: i64 = 900;
@@ -20,6 +31,46 @@ pub enum Range {
     Between(i64, i64),
 }
 
+/// What a scope may be narrowed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dimension {
+    /// Where the model ran.
+    Region,
+    /// What was asked.
+    Model,
+    /// For whom.
+    Tenant,
+    /// By which inference engine.
+    Engine,
+    /// On which host type.
+    Hardware,
+}
+
+impl Dimension {
+    /// All of them, in the order in which the scope bar has them.
+    pub const ALL: [Dimension; 5] =
+        [Dimension::Region, Dimension::Model, Dimension::Tenant, Dimension::Engine, Dimension::Hardware];
+
+    /// Name in the URL and on the page.
+    pub fn name(self) -> &'static str {
+        match self {
+            Dimension::Region => "region",
+            Dimension::Model => "model",
+            Dimension::Tenant => "tenant",
+            Dimension::Engine => "engine",
+            Dimension::Hardware => "hardware",
+        }
+    }
+
+    /// Column of the tables.
+    pub fn column(self) -> &'static str {
+        match self {
+            Dimension::Hardware => "host_type",
+            other => other.name(),
+        }
+    }
+}
+
 /// The scope that every page shares and every link carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
@@ -31,13 +82,25 @@ pub struct Scope {
     pub model: Option<String>,
     /// Only this tenant.
     pub tenant: Option<String>,
+    /// Only this inference engine.
+    pub engine: Option<String>,
+    /// Only this host type.
+    pub hardware: Option<String>,
     /// Whether the page renews itself.
     pub live: bool,
 }
 
 impl Default for Scope {
     fn default() -> Self {
-        Self { range: Range::Last(DEFAULT_RANGE_S), region: None, model: None, tenant: None, live: true }
+        Self {
+            range: Range::Last(DEFAULT_RANGE_S),
+            region: None,
+            model: None,
+            tenant: None,
+            engine: None,
+            hardware: None,
+            live: true,
+        }
     }
 }
 
@@ -50,6 +113,8 @@ impl Scope {
             region: fields.text("region"),
             model: fields.text("model"),
             tenant: fields.text("tenant"),
+            engine: fields.text("engine"),
+            hardware: fields.text("hardware"),
             live: fields.text("live").as_deref() != Some("off"),
         }
     }
@@ -65,15 +130,45 @@ impl Scope {
                 fields.set("to", rfc3339(to));
             }
         }
-        for (name, value) in [("region", &self.region), ("model", &self.model), ("tenant", &self.tenant)] {
-            if let Some(value) = value {
-                fields.set(name, value.clone());
+        for dimension in Dimension::ALL {
+            if let Some(value) = self.get(dimension) {
+                fields.set(dimension.name(), value.to_owned());
             }
         }
         if !self.live {
             fields.set("live", "off".to_owned());
         }
         fields
+    }
+
+    /// What a dimension is narrowed to.
+    pub fn get(&self, dimension: Dimension) -> Option<&str> {
+        match dimension {
+            Dimension::Region => self.region.as_deref(),
+            Dimension::Model => self.model.as_deref(),
+            Dimension::Tenant => self.tenant.as_deref(),
+            Dimension::Engine => self.engine.as_deref(),
+            Dimension::Hardware => self.hardware.as_deref(),
+        }
+    }
+
+    /// The same scope with one dimension narrowed, or widened again.
+    pub fn with(&self, dimension: Dimension, value: Option<&str>) -> Self {
+        let mut scope = self.clone();
+        let place = match dimension {
+            Dimension::Region => &mut scope.region,
+            Dimension::Model => &mut scope.model,
+            Dimension::Tenant => &mut scope.tenant,
+            Dimension::Engine => &mut scope.engine,
+            Dimension::Hardware => &mut scope.hardware,
+        };
+        *place = value.map(str::to_owned);
+        scope
+    }
+
+    /// The same stretch of time, of everything.
+    pub fn all(&self) -> Self {
+        Self { range: self.range, live: self.live, ..Self::default() }
     }
 
     /// A link to a page that keeps this scope.
@@ -90,6 +185,32 @@ impl Scope {
         }
     }
 
+    /// The window half its width earlier (-1) or later (1); it stands still then, unless it would pass the present.
+    pub fn shifted(&self, now_us: i64, direction: i64) -> Self {
+        let (from, to) = self.resolve(now_us);
+        let by = (to.saturating_sub(from) / 2).saturating_mul(direction);
+        let end = to.saturating_add(by);
+        let range = if direction > 0 && end >= now_us {
+            Range::Last((to.saturating_sub(from) / 1_000_000).clamp(1, SPAN_MOST_S))
+        } else {
+            Range::Between(from.saturating_add(by), end)
+        };
+        Self { range, ..self.clone() }
+    }
+
+    /// A window twice as wide, with the same end if that is now.
+    pub fn widened(&self, now_us: i64) -> Self {
+        let (from, to) = self.resolve(now_us);
+        let half = to.saturating_sub(from) / 2;
+        let range = match self.range {
+            Range::Last(seconds) => Range::Last(seconds.saturating_mul(2).min(SPAN_MOST_S)),
+            Range::Between(..) => {
+                Range::Between(from.saturating_sub(half), to.saturating_add(half).min(now_us.max(to)))
+            }
+        };
+        Self { range, ..self.clone() }
+    }
+
     /// Whether the range moves with the clock.
     pub fn follows_now(&self) -> bool {
         matches!(self.range, Range::Last(_))
@@ -102,6 +223,12 @@ fn range(fields: &Fields) -> Range {
         && from < to
     {
         return Range::Between(from, to);
+    }
+    // As links from alerts name it: an instant and the width around it.
+    let width = fields.text("time.window").and_then(|text| parse_span(&text));
+    if let Some((at, width)) = instant("time").zip(width) {
+        let half = width.saturating_mul(500_000);
+        return Range::Between(at.saturating_sub(half), at.saturating_add(half));
     }
     let seconds = fields.text("range").and_then(|text| parse_span(&text));
     Range::Last(seconds.unwrap_or(DEFAULT_RANGE_S))
@@ -131,7 +258,7 @@ fn parse_span(text: &str) -> Option<i64> {
     };
     let count: i64 = text.get(..text.len() - 1)?.parse().ok()?;
     let seconds = count.checked_mul(unit)?;
-    (1..=400 * 86_400).contains(&seconds).then_some(seconds)
+    (1..=SPAN_MOST_S).contains(&seconds).then_some(seconds)
 }
 
 /// The shortest spelling of a span that [`parse_span`] reads back.
@@ -150,189 +277,6 @@ pub fn range_name(seconds: i64) -> String {
 /// An instant in UTC, as SQL and URLs write it.
 pub fn rfc3339(at_us: i64) -> String {
     Timestamp::from_microsecond(at_us).map(|at| at.to_string()).unwrap_or_default()
-}
-
-/// How the requests page orders its rows, always from the top down.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sort {
-    /// Newest first.
-    #[default]
-    Time,
-    /// Slowest first token first.
-    Ttft,
-    /// Longest request first.
-    E2e,
-}
-
-impl Sort {
-    /// Every order, in the order of the columns.
-    pub const ALL: [Sort; 3] = [Sort::Time, Sort::Ttft, Sort::E2e];
-
-    /// Name in the URL.
-    pub fn name(self) -> &'static str {
-        match self {
-            Sort::Time => "time",
-            Sort::Ttft => "ttft",
-            Sort::E2e => "e2e",
-        }
-    }
-
-    /// Column that is compared.
-    pub fn column(self) -> &'static str {
-        match self {
-            Sort::Time => "time",
-            Sort::Ttft => "ttft_s",
-            Sort::E2e => "e2e_s",
-        }
-    }
-}
-
-/// Filters of the requests page beyond the scope.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct RequestFilter {
-    /// Only this status (ok, error, cancelled).
-    pub status: Option<String>,
-    /// Only requests whose first token took at least this many milliseconds.
-    pub min_ttft_ms: Option<f64>,
-    /// Order of the rows.
-    pub sort: Sort,
-    /// The last row of the page before: its value in the sort column, and its span id.
-    pub after: Option<(String, String)>,
-}
-
-impl RequestFilter {
-    /// Reads the filters out of a query string.
-    pub fn parse(query: &str) -> Self {
-        let fields = Fields::parse(query);
-        let sort = fields.text("sort");
-        let min_ttft = fields.text("min_ttft_ms").and_then(|text| text.parse::<f64>().ok());
-        Self {
-            status: fields.text("status"),
-            min_ttft_ms: min_ttft.filter(|ms| ms.is_finite() && *ms > 0.0),
-            sort: Sort::ALL.into_iter().find(|known| Some(known.name()) == sort.as_deref()).unwrap_or_default(),
-            after: fields.text("after").and_then(|text| {
-                let (value, span) = text.rsplit_once('~')?;
-                Some((value.to_owned(), span.to_owned()))
-            }),
-        }
-    }
-
-    /// A link to the requests page with scope and filters.
-    pub fn link(&self, scope: &Scope) -> String {
-        let mut fields = scope.fields();
-        if let Some(status) = &self.status {
-            fields.set("status", status.clone());
-        }
-        if let Some(ms) = self.min_ttft_ms {
-            fields.set("min_ttft_ms", ms.to_string());
-        }
-        if self.sort != Sort::default() {
-            fields.set("sort", self.sort.name().to_owned());
-        }
-        if let Some((value, span)) = &self.after {
-            fields.set("after", format!("{value}~{span}"));
-        }
-        fields.link("/requests")
-    }
-}
-
-/// Longest value that is read from a URL; longer ones are dropped.
-const VALUE_MOST: usize = 256;
-
-/// Names and values of a query string, in order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fields(Vec<(String, String)>);
-
-impl Fields {
-    /// Splits and decodes a query string (or a form body, which is written the same way).
-    pub fn parse(query: &str) -> Self {
-        let pairs = query.split('&').filter(|pair| !pair.is_empty()).take(64);
-        let decoded = pairs.map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (decode(name), decode(value))
-        });
-        Self(decoded.collect())
-    }
-
-    /// A value of bounded length; empty counts as absent, as an untouched form field is.
-    pub fn text(&self, name: &str) -> Option<String> {
-        self.long_text(name).filter(|value| value.len() <= VALUE_MOST)
-    }
-
-    /// A value of any length.
-    pub fn long_text(&self, name: &str) -> Option<String> {
-        let found = self.0.iter().find(|(field, _)| field == name);
-        found.map(|(_, value)| value.trim().to_owned()).filter(|value| !value.is_empty())
-    }
-
-    /// Adds a field.
-    pub fn set(&mut self, name: &str, value: String) {
-        self.0.push((name.to_owned(), value));
-    }
-
-    /// The fields, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
-    }
-
-    /// A path with these fields behind it.
-    pub fn link(&self, path: &str) -> String {
-        let mut link = path.to_owned();
-        for (index, (name, value)) in self.0.iter().enumerate() {
-            link.push(if index == 0 { '?' } else { '&' });
-            link.push_str(&encode(name));
-            link.push('=');
-            link.push_str(&encode(value));
-        }
-        link
-    }
-}
-
-/// Percent-encodes all but the letters that a query may hold as they are.
-pub fn encode(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' | b'/' | b',' => {
-                out.push(char::from(byte))
-            }
-            b' ' => out.push('+'),
-            other => {
-                out.push('%');
-                for half in [other >> 4, other & 15] {
-                    out.push(char::from_digit(u32::from(half), 16).unwrap_or('0').to_ascii_uppercase());
-                }
-            }
-        }
-    }
-    out
-}
-
-fn decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        match byte {
-            b'+' => bytes.push(b' '),
-            b'%' => {
-                let ahead = rest.clone();
-                match (hex(rest.next()), hex(rest.next())) {
-                    (Some(high), Some(low)) => bytes.push(high << 4 | low),
-                    _ => {
-                        // Not an escape: the sign stands for itself.
-                        bytes.push(b'%');
-                        rest = ahead;
-                    }
-                }
-            }
-            other => bytes.push(other),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn hex(digit: Option<u8>) -> Option<u8> {
-    char::from(digit?).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
 #[cfg(test)]

@@ -1,5 +1,8 @@
 //! All that touches the document. Whatever the browser refuses is left as the server sent it.
 
+pub(super) mod brush;
+pub(super) mod keyboard;
+
 use std::cell::RefCell;
 use std::time::Duration;
 

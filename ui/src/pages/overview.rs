@@ -8,15 +8,14 @@ use leptos::prelude::*;
 use viz::chart::LineChart;
 use viz::format::{self, Unit};
 
+use super::{TTFT_LIMIT_S, slo};
 use crate::ask::{Answer, Asked, Row};
 use crate::frame::{self, Place, Sheet};
-use crate::panel::{Tile, answered, empty, line_chart, panel, series_by_region};
+use crate::panel::plot::{line_chart, series_by};
+use crate::panel::{Tile, answered, empty, panel};
 use crate::server::{App, Visit};
 use crate::sql;
-use crate::urlstate::{Fields, Scope};
-
-/// The TTFT p99 that the alert rule and the chart's line stand for, in seconds.
-const TTFT_LIMIT_S: f64 = 1.0;
+use crate::urlstate::{Dimension, Scope};
 
 /// A page's answers.
 struct Asks {
@@ -24,43 +23,27 @@ struct Asks {
     traffic: Asked,
     course: Asked,
     economy: economy::Asks,
+    objectives: slo::Objectives,
 }
 
 pub(crate) async fn page(app: &App, visit: &Visit) -> String {
     let scope = Scope::parse(&visit.query);
     let span = scope.resolve(visit.now_us);
-    let step_s = step(span);
+    let step_s = sql::step(span);
     let ask = |name, sql| app.asker.panel(name, visit.now_us, sql);
-    let (choices, traffic, course, economy) = tokio::join!(
-        ask("overview.choices", sql::choices(span)),
+    let (choices, traffic, course, economy, objectives) = tokio::join!(
+        frame::choices(app, visit, &scope),
         ask("overview.traffic", sql::traffic(&scope, span)),
         ask("overview.course", sql::traffic_over_time(&scope, span, step_s)),
         economy::ask(app, visit, &scope, span),
+        slo::ask(app, visit, &scope),
     );
-    let asks = Asks { choices, traffic, course, economy };
-    frame::render(app, visit, move || {
-        let freshness = asks.traffic.outcome.as_ref().ok().and_then(|answer| answer.raw().freshness);
-        let freshness =
-            freshness.or_else(|| asks.choices.outcome.as_ref().ok().and_then(|answer| answer.raw().freshness));
+    let asks = Asks { choices, traffic, course, economy, objectives };
+    frame::render(app, visit, || {
         let body = body(app, visit, &scope, span, &asks);
-        Sheet {
-            title: "Overview".to_owned(),
-            place: Place::Overview,
-            scope,
-            choices: Some(asks.choices),
-            keep: Fields::default(),
-            freshness,
-            renews: true,
-            body,
-        }
+        let sheet = Sheet::new("Overview", Place::Overview, scope.clone()).told_by(&[&asks.traffic, &asks.choices]);
+        Sheet { filters: &Dimension::ALL, renews: true, body, choices: Some(asks.choices), ..sheet }
     })
-}
-
-/// Width of a bucket: round, and at most 90 of them.
-fn step((from, to): (i64, i64)) -> i64 {
-    let seconds = (to - from) / 1_000_000;
-    let steps = [1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400];
-    steps.into_iter().find(|step| seconds / step <= 90).unwrap_or(604_800)
 }
 
 fn body(app: &App, visit: &Visit, scope: &Scope, span: (i64, i64), asks: &Asks) -> AnyView {
@@ -71,12 +54,12 @@ fn body(app: &App, visit: &Visit, scope: &Scope, span: (i64, i64), asks: &Asks) 
     }
     let chart = |column: &str, title: &'static str, unit: Unit, limit: Option<f64>| {
         answered(visit, &asks.course, |answer| {
-            let (at_us, series) = series_by_region(answer, column);
+            let (at_us, series) = series_by(answer, "region", column);
             line_chart(&LineChart {
                 title: title.to_owned(),
                 unit,
                 span_us: span,
-                step_us: step(span) * 1_000_000,
+                step_us: sql::step(span) * 1_000_000,
                 at_us,
                 series,
                 limit: limit.map(|limit| (limit, format!("alert at {}", format::text(Some(limit), unit)))),
@@ -84,13 +67,14 @@ fn body(app: &App, visit: &Visit, scope: &Scope, span: (i64, i64), asks: &Asks) 
             })
         })
     };
-    let note = format!("{} s buckets", step(span));
+    let note = format!("{} s buckets", sql::step(span));
     let ttft = asks.first_token();
     let ttft_note = format!("{note}, {}", ttft.note());
     let hosts = answered(visit, &asks.economy.hosts, hosts::view);
     view! {
+        {asks.objectives.strip(scope)}
         <section id="tiles" class="tiles" data-refresh="" aria-label="Fleet">{tiles(asks)}</section>
-        {panel("regions", "Regions", economy::note(scope), &asks.all(), grid::view(visit, scope, asks))}
+        {panel("regions", "Regions", &economy::note(scope), &asks.all(), grid::view(visit, scope, asks))}
         <div class="pair">
             {panel("ttft", "TTFT p99 by region", &ttft_note, &[&asks.course], chart(&ttft.column("p99"), "TTFT p99 by region", Unit::Seconds, Some(TTFT_LIMIT_S)))}
             {panel("rate", "Output tokens/s by region", &note, &[&asks.course], chart("output_tokens_per_s", "Output tokens per second by region", Unit::TokensPerSecond, None))}
@@ -131,7 +115,7 @@ impl Asks {
     /// A number per bucket, all regions together; only for what may be added up.
     fn sum_over_time(&self, column: &str) -> Vec<Option<f64>> {
         let Ok(answer) = &self.course.outcome else { return Vec::new() };
-        let (at_us, lines) = series_by_region(answer, column);
+        let (at_us, lines) = series_by(answer, "region", column);
         (0..at_us.len())
             .map(|index| lines.iter().filter_map(|line| *line.values.get(index)?).reduce(|a, b| a + b))
             .collect()
@@ -140,7 +124,7 @@ impl Asks {
     /// The worst region per bucket.
     fn worst_over_time(&self, column: &str) -> Vec<Option<f64>> {
         let Ok(answer) = &self.course.outcome else { return Vec::new() };
-        let (at_us, lines) = series_by_region(answer, column);
+        let (at_us, lines) = series_by(answer, "region", column);
         (0..at_us.len())
             .map(|index| lines.iter().filter_map(|line| *line.values.get(index)?).reduce(f64::max))
             .collect()
@@ -193,18 +177,4 @@ fn tiles(asks: &Asks) -> AnyView {
         {asks.economy.tiles()}
     }
     .into_any()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_range_has_more_than_ninety_buckets() {
-        for seconds in [1_i64, 60, 900, 3_600, 21_600, 86_400, 604_800, 34_560_000] {
-            let step = step((0, seconds * 1_000_000));
-            assert!(seconds / step <= 90, "{seconds} s in steps of {step} s");
-        }
-        assert_eq!(step((0, 900_000_000)), 10);
-    }
 }

@@ -2,17 +2,18 @@
 
 mod facts;
 mod lanes;
+mod rank;
 mod tokens;
 
 use leptos::prelude::*;
 use viz::format::{self, Unit};
 
-use crate::ask::{Asked, Row};
+use crate::ask::{Answer, Asked, Row};
 use crate::frame::{self, Place, Sheet};
 use crate::panel::{answered, panel};
 use crate::server::{App, Visit};
 use crate::sql::{Where, literal};
-use crate::urlstate::{Fields, Scope};
+use crate::urlstate::{Fields, Scope, path};
 
 /// Which request, and where in time to look for it.
 struct Key<'a> {
@@ -24,6 +25,8 @@ struct Key<'a> {
     own: (i64, i64),
     /// Where it ran, once that is known: what others did on other hosts need not be read.
     host: Option<String>,
+    /// Which of the host's engines served it.
+    instance: Option<String>,
 }
 
 /// Time around a known start in which the rest of a trace is sought, µs.
@@ -39,32 +42,41 @@ pub(crate) async fn page(app: &App, visit: &Visit, trace: &str, span: &str) -> S
         None => (visit.now_us - KEPT_US, visit.now_us + 600_000_000),
     };
     let ask = |name, sql| app.asker.panel(name, visit.now_us, sql);
-    let request = ask("request.row", request_sql(&Key { trace, span, window, own: window, host: None })).await;
+    let request =
+        ask("request.row", request_sql(&Key { trace, span, window, own: window, host: None, instance: None })).await;
     // The rest of a request is found faster once it is known when it ran.
     let own = ran(&request);
     let around = own.map(|(from, to)| (from - 300_000_000, to + 300_000_000));
-    let key = Key { trace, span, window: around.unwrap_or(window), own: own.unwrap_or(window), host: host(&request) };
-    let (spans, tokens, cost, energy) = tokio::join!(
+    let (host, instance) = (of(&request, "host_id"), of(&request, "instance"));
+    let key = Key { trace, span, window: around.unwrap_or(window), own: own.unwrap_or(window), host, instance };
+    let rank = async {
+        let row = request.outcome.as_ref().ok().and_then(Answer::first);
+        match rank::sql(row.as_ref()) {
+            Some(sql) => Some(ask("request.rank", sql).await),
+            None => None,
+        }
+    };
+    let (rank, engine, spans, tokens, cost, energy) = tokio::join!(
+        rank,
+        ask("request.engine", tokens::context_sql(&key)),
         ask("request.spans", lanes::sql(&key)),
         ask("request.tokens", tokens::sql(&key)),
         ask("request.cost", facts::cost_sql(&key)),
         ask("request.energy", facts::energy_sql(&key)),
     );
-    frame::render(app, visit, move || {
-        let freshness = request.outcome.as_ref().ok().and_then(|answer| answer.raw().freshness);
+    frame::render(app, visit, || {
+        let scope = Scope::parse(&visit.query);
         let body = answered(visit, &request, |answer| match answer.first() {
-            Some(row) => found(visit, &row, &Parts { request: &request, spans, tokens, cost, energy }),
+            Some(row) => found(visit, &row, &Parts { request: &request, rank, engine, spans, tokens, cost, energy }),
             None => not_found(&key, start_us.is_some()),
         });
+        let mut trail = vec![("Requests".to_owned(), scope.link("/requests"))];
+        trail.extend(key.host.clone().map(|host| (host.clone(), scope.link(&path(&["node", &host])))));
         Sheet {
-            title: format!("Request {}", span.get(..8).unwrap_or(span)),
-            place: Place::Requests,
-            scope: Scope::parse(&visit.query),
-            choices: None,
-            keep: Fields::default(),
-            freshness,
-            renews: false,
+            trail,
             body,
+            ..Sheet::new(format!("Request {}", span.get(..8).unwrap_or(span)), Place::Requests, scope)
+                .told_by(&[&request])
         }
     })
 }
@@ -72,14 +84,16 @@ pub(crate) async fn page(app: &App, visit: &Visit, trace: &str, span: &str) -> S
 /// The answers of a page.
 struct Parts<'a> {
     request: &'a Asked,
+    rank: Option<Asked>,
+    engine: Asked,
     spans: Asked,
     tokens: Asked,
     cost: Asked,
     energy: Asked,
 }
 
-fn host(request: &Asked) -> Option<String> {
-    request.outcome.as_ref().ok()?.first()?.text("host_id").map(str::to_owned)
+fn of(request: &Asked, column: &str) -> Option<String> {
+    request.outcome.as_ref().ok()?.first()?.text(column).map(str::to_owned)
 }
 
 /// When a request ran, with a second on each side.
@@ -118,14 +132,14 @@ fn found(visit: &Visit, row: &Row<'_>, parts: &Parts<'_>) -> AnyView {
     let start_us = row.time("time").unwrap_or(visit.now_us);
     let width_s = row.number("e2e_s").filter(|width| *width > 0.0).unwrap_or(1e-3);
     let lanes = answered(visit, &parts.spans, |answer| lanes::view(answer, row));
-    let timeline = answered(visit, &parts.tokens, |answer| tokens::view(answer, start_us, width_s));
+    let timeline = answered(visit, &parts.tokens, |answer| tokens::view(answer, &parts.engine, start_us, width_s));
     let cost = answered(visit, &parts.cost, |answer| facts::cost(answer, row));
     let energy = answered(visit, &parts.energy, facts::energy);
     view! {
-        <p class="lead">{sentence(row)}</p>
-        {panel("phases", "Phases", "where its time went, as the place that measured it says", &[parts.request], lanes::phases(row))}
-        {panel("tokens", "Tokens", "a stroke per token when it left the engine; height is the gap before it, log scale", &[&parts.tokens], timeline)}
-        {panel("trace", "Trace", "all spans of the trace on one axis", &[&parts.spans], lanes)}
+        <p class="lead">{sentence(row)}" "{rank::sentence(parts.rank.as_ref(), row)}</p>
+        {panel("phases", "Phases", "where its time went, as the place that measured it says", &[Some(parts.request), parts.rank.as_ref()].into_iter().flatten().collect::<Vec<_>>(), lanes::phases(row))}
+        {panel("tokens", "Tokens", "a stroke per token when it left the engine; height is the gap before it, log scale; below, how the engine stood", &[&parts.tokens, &parts.engine], timeline)}
+        {panel("trace", "Trace", "all spans on one axis; of the wait: the share of the time to the user's first token that a span ran in", &[&parts.spans], lanes)}
         <div class="pair">
             <div class="stack">
                 {panel("cost", "Cost", "device time × price of the chips at that time", &[&parts.cost], cost)}

@@ -8,18 +8,17 @@ use crate::frame::{self, Place, Sheet};
 use crate::panel::{answered, empty, number, panel};
 use crate::server::{App, Visit};
 use crate::sql;
-use crate::urlstate::{Fields, RequestFilter, Scope, Sort};
+use crate::urlstate::{Dimension, Fields, RequestFilter, Scope, Sort, path};
 
 pub(crate) async fn page(app: &App, visit: &Visit) -> String {
     let scope = Scope::parse(&visit.query);
     let filter = RequestFilter::parse(&visit.query);
     let span = scope.resolve(visit.now_us);
     let (choices, list) = tokio::join!(
-        app.asker.panel("requests.choices", visit.now_us, sql::choices(span)),
+        frame::choices(app, visit, &scope),
         app.asker.panel("requests.list", visit.now_us, sql::requests(&scope, &filter, span)),
     );
-    frame::render(app, visit, move || {
-        let freshness = list.outcome.as_ref().ok().and_then(|answer| answer.raw().freshness);
+    frame::render(app, visit, || {
         let rows = answered(visit, &list, |answer| match answer.first() {
             Some(_) => table(answer, &scope, &filter),
             None => empty(app, &scope, &choices, "requests"),
@@ -30,15 +29,13 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
         }
         .into_any();
         Sheet {
-            title: "Requests".to_owned(),
-            place: Place::Requests,
+            filters: &Dimension::ALL,
             keep: own_fields(&filter),
-            choices: Some(choices),
-            freshness,
             // A list that is being read must not move under the reader.
             renews: false,
             body,
-            scope,
+            choices: Some(choices),
+            ..Sheet::new("Requests", Place::Requests, scope.clone()).told_by(&[&list])
         }
     })
 }
@@ -62,7 +59,7 @@ fn filters(scope: &Scope, filter: &RequestFilter) -> AnyView {
         let selected = filter.status.as_deref() == Some(status);
         view! { <option value=status selected=selected>{status}</option> }
     });
-    let filtered = filter.status.is_some() || filter.min_ttft_ms.is_some();
+    let filtered = filter.status.is_some() || filter.min_ttft_ms.is_some() || filter.host.is_some();
     let clear = filtered.then(|| {
         let link = RequestFilter { sort: filter.sort, ..RequestFilter::default() }.link(scope);
         view! { <a class="quiet" href=link>"Clear"</a> }
@@ -75,6 +72,7 @@ fn filters(scope: &Scope, filter: &RequestFilter) -> AnyView {
             <label><span>"TTFT at least (ms)"</span>
                 <input type="number" name="min_ttft_ms" min="0" step="any" value=filter.min_ttft_ms.map(|ms| ms.to_string())/>
             </label>
+            <label><span>"node"</span><input type="search" name="host" value=filter.host.clone()/></label>
             {hidden}
             <button>"Filter"</button>
             {clear}
@@ -105,7 +103,7 @@ fn table(answer: &Answer, scope: &Scope, filter: &RequestFilter) -> AnyView {
                     {head("TTFT", Some(Sort::Ttft), scope, filter)}
                     <th class="num">"longest gap"</th>
                     {head("end to end", Some(Sort::E2e), scope, filter)}
-                    <th>"host type"</th>
+                    <th>"node"</th>
                 </tr></thead>
                 <tbody>{lines.collect_view()}</tbody>
             </table>
@@ -148,6 +146,7 @@ fn line(row: &Row<'_>, scope: &Scope) -> AnyView {
     let status = row.text("status").unwrap_or(format::UNKNOWN).to_owned();
     let status_class = format!("status {status}");
     let text = |column: &str| row.text(column).unwrap_or(format::UNKNOWN).to_owned();
+    let node = row.text("host_id").map(|host| scope.link(&path(&["node", host])));
     let ended = row.text("finish_reason").map(|reason| format!("finish reason: {reason}"));
     view! {
         <tr>
@@ -162,7 +161,7 @@ fn line(row: &Row<'_>, scope: &Scope) -> AnyView {
             {number(row.number("ttft_s"), Unit::Seconds)}
             {number(row.number("itl_max_s"), Unit::Seconds)}
             {number(row.number("e2e_s"), Unit::Seconds)}
-            <td>{text("host_type")}</td>
+            <td><a href=node>{text("host_id")}</a><small>{row.text("host_type").map(str::to_owned)}</small></td>
         </tr>
     }
     .into_any()

@@ -59,16 +59,7 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
             {result}
         }
         .into_any();
-        Sheet {
-            title: "SQL".to_owned(),
-            place: Place::Sql,
-            scope: Scope::parse(&visit.query),
-            choices: None,
-            keep: Fields::default(),
-            freshness,
-            renews: false,
-            body,
-        }
+        Sheet { freshness, body, ..Sheet::new("SQL", Place::Sql, Scope::parse(&visit.query)) }
     })
 }
 

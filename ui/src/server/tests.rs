@@ -42,14 +42,38 @@ async fn get_page(fleet: Fleet, path: &str) -> (StatusCode, String) {
     (status, String::from_utf8(bytes.to_vec()).unwrap())
 }
 
-fn paths() -> [String; 5] {
-    [
-        "/".into(),
-        "/requests".into(),
-        format!("/request/{TRACE}/{SPAN}?t=1795953600000"),
-        "/sql".into(),
-        "/sql?q=SELECT+1".into(),
-    ]
+/// Every page in each of its forms.
+fn paths() -> Vec<String> {
+    let plain = [
+        "/",
+        "/slo",
+        "/slo/ttft-eu",
+        "/slo/availability",
+        "/slo/no-such-objective",
+        "/latency",
+        "/latency?metric=itl&by=region",
+        "/latency?metric=e2e&at=gateway&by=tenant&range=24h",
+        "/fleet",
+        "/region/eu-west-1",
+        "/node/node-a",
+        "/node/%3Cscript%3E",
+        "/requests",
+        "/cost",
+        "/cost?by=tenant&idle=share",
+        "/cost?by=hardware&idle=hide",
+        "/power",
+        "/alerts",
+        "/logs",
+        "/logs?words=memory&severity=warn",
+        "/settings",
+        "/go",
+        "/go?q=node",
+        "/go?q=4bf92f3577b34da6a3ce929d0e0e4736",
+        "/sql",
+        "/sql?q=SELECT+1",
+    ];
+    let request = format!("/request/{TRACE}/{SPAN}?t=1795953600000");
+    plain.into_iter().map(str::to_owned).chain([request]).collect()
 }
 
 /// Every page has one heading, one main part, the rail, and tables that hydrate and reflow well.
@@ -59,7 +83,7 @@ async fn every_page_has_its_landmarks_whatever_the_fleet_is_like() {
         for path in paths() {
             let (status, html) = get_page(fleet, &path).await;
             assert_eq!(status, StatusCode::OK, "{path}");
-            for (part, count) in [("<h1", 1), ("<main", 1), ("<nav", 1), ("<head>", 1), ("</html>", 1)] {
+            for (part, count) in [("<h1", 1), ("<main", 1), ("class=\"rail\"", 1), ("<head>", 1), ("</html>", 1)] {
                 assert_eq!(html.matches(part).count(), count, "{part} of {path}");
             }
             assert_eq!(html.matches("<table").count(), html.matches("<tbody").count(), "{path}");
@@ -68,7 +92,11 @@ async fn every_page_has_its_landmarks_whatever_the_fleet_is_like() {
                 !html.contains(" style=\"") && !html.contains("<script>"),
                 "the policy forbids inline code: {path}"
             );
-            assert!(!html.contains("NaN") && !html.contains("undefined"), "{path}");
+            assert!(!html.contains("NaN") && !html.contains("undefined") && !html.contains("inf%"), "{path}");
+            assert!(
+                !html.contains("<b>node</b>") && !html.contains("href=\"javascript:"),
+                "{path} takes telemetry for markup"
+            );
         }
     }
 }
@@ -121,6 +149,57 @@ async fn one_failing_panel_leaves_the_others() {
     assert!(html.contains('—'), "and the unknown ones are not zero");
 }
 
+/// What burns, what is different about it, who suffered: each number links to the next page of the way.
+#[tokio::test]
+async fn three_clicks_lead_from_an_objective_to_the_tokens_of_a_call() {
+    let (_, list) = get_page(Fleet::Busy, "/slo?range=1h").await;
+    assert!(list.contains("href=\"/slo/ttft-eu?range=1h\""), "the objective, in the same time");
+    let (_, detail) = get_page(Fleet::Busy, "/slo/ttft-eu?range=1h").await;
+    assert!(detail.contains("have a TTFT of at most 1.00"), "what it demands");
+    assert!(detail.contains("href=\"/node/node-a?range=1h\""), "the node that is different");
+    let (_, node) = get_page(Fleet::Busy, "/node/node-a?range=1h").await;
+    assert!(node.contains(&format!("href=\"/request/{TRACE}/{SPAN}?range=1h&amp;t=")), "the call that waited");
+    assert!(node.contains("this node") && node.contains("peers"));
+}
+
+#[tokio::test]
+async fn a_page_says_what_its_figures_are_not_narrowed_to() {
+    let (_, html) = get_page(Fleet::Busy, "/cost?tenant=acme&region=eu-west-1").await;
+    assert!(html.contains("not narrowed to tenant acme"), "{html}");
+    assert!(html.contains("name=\"tenant\" value=\"acme\""), "the form keeps it for the next page");
+    let (_, html) = get_page(Fleet::Busy, "/requests?tenant=acme").await;
+    assert!(!html.contains("not narrowed to"));
+}
+
+/// Statements are absolute: what is copied answers tomorrow what the page shows today.
+#[tokio::test]
+async fn every_statement_on_a_page_names_its_time_and_its_version() {
+    for path in ["/latency", "/cost", "/power", "/logs", "/slo/ttft-eu"] {
+        let (_, html) = get_page(Fleet::Busy, path).await;
+        let statements: Vec<&str> =
+            html.split("<pre>").skip(1).filter_map(|rest| rest.split("</pre>").next()).collect();
+        assert!(!statements.is_empty(), "{path}");
+        for statement in statements {
+            assert!(statement.starts_with("-- answered from versions: requests 412"), "{path}: {statement}");
+            assert!(
+                statement.contains("TIMESTAMP &#x27;2026-1") || statement.contains("TIMESTAMP '2026-1"),
+                "{path}: {statement}"
+            );
+            assert!(!statement.contains("now()"), "{path}: {statement}");
+        }
+    }
+}
+
+/// With idle time shared out the tenants pay for all of it, and nobody is left.
+#[tokio::test]
+async fn the_policy_for_idle_time_is_named_wherever_cost_is() {
+    for (idle, words) in [("show", "shown apart"), ("share", "shared out by what calls used"), ("hide", "left out")] {
+        let (_, html) = get_page(Fleet::Busy, &format!("/cost?by=tenant&idle={idle}")).await;
+        assert!(html.contains(&format!("Cost by tenant, padding and idle {words}")), "{idle}");
+        assert_eq!(html.contains("nobody: padding, idle, shared"), idle == "show", "{idle}");
+    }
+}
+
 #[tokio::test]
 async fn a_new_lake_says_where_to_send_data() {
     let (_, html) = get_page(Fleet::New, "/").await;
@@ -136,6 +215,9 @@ async fn a_request_page_tells_the_story_of_its_tokens() {
     assert!(html.contains("96 tokens"));
     assert!(html.contains("$0.000412"));
     assert!(html.contains("gen_ai.request.temperature"));
+    // The answer began 190 ms before the engine's call, whose first token took 182 ms more; the search ran 156 ms of that.
+    assert!(html.contains("of the wait") && html.contains("41.9%"), "what the user waited for");
+    assert!(html.contains("KV cache used, up to"), "how the engine stood");
 }
 
 #[tokio::test]

@@ -15,8 +15,12 @@ fn a_scope_survives_its_own_url() {
     for range in ranges {
         for text in texts {
             for live in [true, false] {
-                let text = text.map(str::to_owned);
-                check_round_trip(&Scope { range, region: text.clone(), model: text.clone(), tenant: text, live });
+                let mut scope = Scope { range, live, ..Scope::default() };
+                for dimension in Dimension::ALL {
+                    scope = scope.with(dimension, text);
+                    assert_eq!(scope.get(dimension), text);
+                }
+                check_round_trip(&scope);
             }
         }
     }
@@ -27,6 +31,7 @@ fn request_filters_survive_their_own_url() {
     for sort in Sort::ALL {
         let filter = RequestFilter {
             status: Some("error".into()),
+            host: Some("euw1-inf2-a".into()),
             min_ttft_ms: Some(1.5),
             sort,
             after: Some(("2026-11-29T12:00:00.000001Z".into(), "00f067aa0ba902b7".into())),
@@ -80,4 +85,20 @@ fn percent_signs_that_escape_nothing_stand_for_themselves() {
     assert_eq!(decode("100%+of%2"), "100% of%2");
     assert_eq!(decode("%E2%82%AC"), "€");
     assert_eq!(encode("€ 5%"), "%E2%82%AC+5%25");
+}
+
+#[test]
+fn an_alert_names_an_instant_and_a_width() {
+    let scope = Scope::parse("time=2026-11-29T12:00:00Z&time.window=1h");
+    assert_eq!(scope.range, Range::Between(NOON - 1_800_000_000, NOON + 1_800_000_000));
+}
+
+#[test]
+fn a_window_moves_by_half_of_itself_and_stops_at_the_present() {
+    let scope = Scope::parse("range=1h");
+    let earlier = scope.shifted(NOON, -1);
+    assert_eq!(earlier.range, Range::Between(NOON - 5_400_000_000, NOON - 1_800_000_000));
+    assert_eq!(earlier.shifted(NOON, 1).range, Range::Last(3_600), "back at the present it follows it again");
+    assert_eq!(scope.widened(NOON).range, Range::Last(7_200));
+    assert_eq!(earlier.widened(NOON).range, Range::Between(NOON - 7_200_000_000, NOON));
 }

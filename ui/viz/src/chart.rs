@@ -161,13 +161,7 @@ pub fn svg(chart: &LineChart, hover: &str) -> String {
     let frame = frame(chart);
     let height = TOP + PLOT + BOTTOM;
     let mut out = String::with_capacity(4096 + hover.len());
-    // Writing to a string cannot fail, here and below.
-    let _ = write!(
-        out,
-        r#"<svg class="chart" width="100%" height="{height}" role="img" tabindex="0" aria-label="{}" data-hover="{}">"#,
-        escape(&chart.title),
-        escape(hover),
-    );
+    open(&mut out, &chart.title, hover, height);
     // Labels come after the lines, so that a line never strikes one through.
     let mut labels = String::new();
     for (y, label) in &frame.rows {
@@ -192,8 +186,25 @@ pub fn svg(chart: &LineChart, hover: &str) -> String {
         let _ = write!(out, r#"<line class="limit" x1="0" x2="100%" y1="{y:.1}" y2="{y:.1}"/>"#);
         let _ = write!(out, r#"<text class="tick end limit" x="100%" y="{:.1}">{}</text>"#, y - 4.0, escape(name));
     }
-    let _ = write!(out, r#"<line class="cross" x1="0" x2="0" y1="{TOP}" y2="{}"/></svg>"#, TOP + PLOT);
+    close(&mut out, TOP, PLOT);
     out
+}
+
+/// Opens a chart over wall time. `hover` is its samples as JSON, read by the pointer.
+pub(crate) fn open(out: &mut String, title: &str, hover: &str, height: f64) {
+    // Writing to a string cannot fail, here and elsewhere.
+    let _ = write!(
+        out,
+        r#"<svg class="chart" width="100%" height="{height}" role="img" tabindex="0" aria-label="{}" data-hover="{}">"#,
+        escape(title),
+        escape(hover),
+    );
+}
+
+/// The line and the box that the pointer moves, and the end of the chart.
+pub(crate) fn close(out: &mut String, top: f64, height: f64) {
+    let _ = write!(out, r#"<rect class="brush" x="0" y="{top}" width="0" height="{height}"/>"#);
+    let _ = write!(out, r#"<line class="cross" x1="0" x2="0" y1="{top}" y2="{}"/></svg>"#, top + height);
 }
 
 /// Labels under a plot. The outermost ones turn inward, so that none is cut off.

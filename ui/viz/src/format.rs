@@ -23,6 +23,8 @@ pub enum Unit {
     Tokens,
     /// Things without a unit.
     Count,
+    /// A number whose unit stands elsewhere, such as a mean of counts.
+    Plain,
     /// A share of one, shown in percent.
     Ratio,
     /// Output tokens per joule, which is tokens per second per watt.
@@ -39,6 +41,14 @@ pub enum Unit {
     UsdPerMillion,
     /// Bytes, powers of 1024.
     Bytes,
+    /// How many times as much: a burn rate.
+    Times,
+    /// Joules per output token.
+    JoulesPerToken,
+    /// Kilowatt hours of a value in joules.
+    KilowattHours,
+    /// Degrees Celsius.
+    Celsius,
 }
 
 /// A number and its unit, apart so that a page can set them differently.
@@ -57,7 +67,7 @@ impl Shown {
 
     /// Both as one text.
     pub fn text(&self) -> String {
-        match (self.unit.is_empty(), self.unit.starts_with(['/', '%'])) {
+        match (self.unit.is_empty(), self.unit.starts_with(['/', '%', '×'])) {
             (true, _) => self.number.clone(),
             (_, true) => format!("{}{}", self.number, self.unit),
             _ => format!("{}\u{202f}{}", self.number, self.unit),
@@ -77,6 +87,7 @@ pub fn show(value: Option<f64>, unit: Unit) -> Shown {
         Unit::RequestsPerSecond => scaled(value, "req/s"),
         Unit::Tokens => scaled(value, "tok"),
         Unit::Count => Shown::new(grouped(value), ""),
+        Unit::Plain => Shown::new(significant(value), ""),
         Unit::Ratio => Shown::new(format!("{:.1}", value * 100.0), "%"),
         Unit::TokensPerJoule => Shown::new(significant(value), "tok/J"),
         Unit::Joules => scaled(value, "J"),
@@ -85,6 +96,10 @@ pub fn show(value: Option<f64>, unit: Unit) -> Shown {
         Unit::UsdPerHour => Shown::new(dollars(value), "/h"),
         Unit::UsdPerMillion => Shown::new(dollars(value), "/M tok"),
         Unit::Bytes => bytes(value),
+        Unit::Times => Shown::new(format!("{value:.1}"), "×"),
+        Unit::JoulesPerToken => Shown::new(significant(value), "J/tok"),
+        Unit::KilowattHours => Shown::new(significant(value / 3.6e6), "kWh"),
+        Unit::Celsius => Shown::new(format!("{value:.0}"), "°C"),
     }
 }
 
@@ -262,5 +277,8 @@ mod tests {
         check(1_234_567.0, Unit::Count, "1 234 567");
         check(-1_234.0, Unit::Count, "-1 234");
         check(3.21, Unit::TokensPerJoule, "3.21 tok/J");
+        check(14.4, Unit::Times, "14.4×");
+        check(7.2e6, Unit::KilowattHours, "2.00 kWh");
+        check(61.4, Unit::Celsius, "61 °C");
     }
 }

@@ -7,14 +7,17 @@
 //! Charts stretch to the width of their panel. Lines are drawn in a box of [`WIDTH`] units that is
 //! stretched without scaling its strokes; text keeps its size because it is placed by percent.
 
+pub mod bar;
 pub mod chart;
 pub mod colour;
 pub mod format;
+pub mod heat;
 pub mod hover;
 mod markup;
 pub mod path;
 pub mod reduce;
 pub mod scale;
+pub mod stack;
 pub mod tick;
 pub mod timeline;
 

@@ -58,6 +58,29 @@ pub fn steps(samples: &[Sample], x: &Scale, y: &Scale) -> String {
     pen.d
 }
 
+/// A box: left, right, top, bottom.
+pub type Rect = (f64, f64, f64, f64);
+
+/// Boxes as one path. What has no width or height is left out.
+pub fn boxes(rects: impl IntoIterator<Item = Rect>) -> String {
+    let mut pen = Pen::default();
+    for (left, right, top, bottom) in rects {
+        if tenths(right) <= tenths(left) || tenths(bottom) <= tenths(top) {
+            continue;
+        }
+        pen.go('m', left, top);
+        pen.d.push('h');
+        pen.number(tenths(right) - tenths(left));
+        pen.d.push('v');
+        pen.number(tenths(bottom) - tenths(top));
+        pen.d.push('h');
+        pen.number(tenths(left) - tenths(right));
+        // Closing brings the pen back to where the box began.
+        pen.d.push('z');
+    }
+    pen.d
+}
+
 /// Where the pen is, in tenths, and what it has drawn.
 #[derive(Default)]
 struct Pen {
@@ -134,6 +157,12 @@ mod tests {
     #[test]
     fn steps_hold_the_value() {
         assert_eq!(steps(&[(0.0, Some(1.0)), (2.0, Some(4.0))], &unit(), &unit()), "m0 1l2 0v3");
+    }
+
+    #[test]
+    fn boxes_are_closed_and_empty_ones_are_left_out() {
+        let rects = [(0.0, 2.0, 1.0, 3.0), (2.0, 2.0, 0.0, 5.0), (4.0, 6.0, 1.0, 2.0)];
+        assert_eq!(boxes(rects), "m0 1h2v2h-2zm4 0h2v1h-2z");
     }
 
     #[test]

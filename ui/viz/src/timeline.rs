@@ -88,10 +88,23 @@ pub fn stall_index(word: Option<&str>) -> usize {
     }
 }
 
-/// The token timeline over an axis of `width_s` seconds. `hover` is its samples as JSON.
-pub fn tokens(tokens: &[Token], width_s: f64, title: &str, hover: &str) -> String {
+/// How something else went meanwhile, as a lane below the tokens: a value stands until the next sample.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Course {
+    /// What it is.
+    pub name: String,
+    /// Unit of its values.
+    pub unit: Unit,
+    /// Seconds since the request arrived, and the value.
+    pub samples: Vec<Sample>,
+}
+
+/// The token timeline over an axis of `width_s` seconds, with lanes of `context` on the same axis. `hover` is its samples as JSON.
+pub fn tokens(tokens: &[Token], context: &[Course], width_s: f64, title: &str, hover: &str) -> String {
     let x = Scale::linear((0.0, width_s.max(1e-9)), (0.0, WIDTH));
-    let height = TOP + GAPS + BETWEEN + BATCH + BOTTOM;
+    let lanes = 1.0 + context.len() as f64;
+    let bottom = TOP + GAPS + lanes * (BETWEEN + BATCH);
+    let height = bottom + BOTTOM;
     let mut out = String::with_capacity(8192 + hover.len());
     let _ = write!(
         out,
@@ -100,10 +113,12 @@ pub fn tokens(tokens: &[Token], width_s: f64, title: &str, hover: &str) -> Strin
         escape(hover),
     );
     gaps(&mut out, tokens, &x);
-    batches(&mut out, tokens, &x);
+    for (index, course) in std::iter::once(&batches(tokens)).chain(context).enumerate() {
+        let top = TOP + GAPS + BETWEEN + index as f64 * (BETWEEN + BATCH);
+        course_lane(&mut out, course, top, &x);
+    }
     let ticks = tick::offsets(width_s, 5).into_iter();
     let columns: Vec<_> = ticks.filter_map(|at| Some((x.percent(at)?, format::tick(at, Unit::Seconds)))).collect();
-    let bottom = TOP + GAPS + BETWEEN + BATCH;
     axis(&mut out, &columns, bottom);
     let _ = write!(out, r#"<line class="cross" x1="0" x2="0" y1="{TOP}" y2="{bottom}"/></svg>"#);
     out
@@ -153,17 +168,8 @@ fn tallest(samples: &[Sample], x: &Scale) -> Vec<Sample> {
     kept.into_iter().map(|(_, sample)| sample).collect()
 }
 
-fn batches(out: &mut String, tokens: &[Token], x: &Scale) {
-    let top = TOP + GAPS + BETWEEN;
-    let most = tokens.iter().filter_map(|token| token.batch).fold(0.0, f64::max);
-    let _ = write!(
-        out,
-        r#"<text class="tick" x="0" y="{:.1}">batch, up to {}</text>"#,
-        top - 5.0,
-        format::text((most > 0.0).then_some(most), Unit::Count)
-    );
-    let _ = write!(out, r#"<line class="base" x1="0" x2="100%" y1="{0}" y2="{0}"/>"#, top + BATCH);
-    let y = Scale::linear((0.0, most.max(1.0)), (BATCH, 2.0));
+/// The batch that each token was made in.
+fn batches(tokens: &[Token]) -> Course {
     let mut samples: Vec<Sample> = Vec::new();
     for token in tokens {
         // A batch that did not change needs no point of its own.
@@ -176,8 +182,22 @@ fn batches(out: &mut String, tokens: &[Token], x: &Scale) {
     {
         samples.push((last.at_s, last.batch));
     }
+    Course { name: "batch".to_owned(), unit: Unit::Count, samples }
+}
+
+fn course_lane(out: &mut String, course: &Course, top: f64, x: &Scale) {
+    let most = course.samples.iter().filter_map(|(_, value)| *value).fold(0.0, f64::max);
+    let _ = write!(
+        out,
+        r#"<text class="tick" x="0" y="{:.1}">{}, up to {}</text>"#,
+        top - 5.0,
+        escape(&course.name),
+        format::text((most > 0.0).then_some(most), course.unit)
+    );
+    let _ = write!(out, r#"<line class="base" x1="0" x2="100%" y1="{0}" y2="{0}"/>"#, top + BATCH);
+    let y = Scale::linear((0.0, most.max(f64::MIN_POSITIVE)), (BATCH, 2.0));
     open_plot(out, top, BATCH);
-    let _ = write!(out, r#"<path class="line batch" d="{}"/></svg>"#, path::steps(&samples, x, &y));
+    let _ = write!(out, r#"<path class="line batch" d="{}"/></svg>"#, path::steps(&course.samples, x, &y));
 }
 
 /// Tokens beyond this are drawn, but the pointer does not read them one by one.
@@ -225,7 +245,7 @@ mod tests {
     #[test]
     fn each_stall_is_one_path() {
         let tokens_drawn = many(2_048);
-        let svg = tokens(&tokens_drawn, 42.0, "tokens", "{}");
+        let svg = tokens(&tokens_drawn, &[], 42.0, "tokens", "{}");
         assert_eq!(svg.matches("<path class=\"stroke").count(), 2);
         assert!(svg.contains("stall-prefill"));
         assert!(svg.len() < 40_000, "{}", svg.len());
@@ -240,7 +260,9 @@ mod tests {
 
     #[test]
     fn no_tokens_draw_an_empty_timeline() {
-        let svg = tokens(&[], 0.0, "tokens", "{}");
+        let context = Course { name: "<KV>".into(), unit: Unit::Ratio, samples: vec![(0.0, None)] };
+        let svg = tokens(&[], &[context], 0.0, "tokens", "{}");
+        assert!(svg.contains("&lt;KV&gt;, up to —"));
         assert_eq!(svg.matches("<svg").count(), svg.matches("</svg>").count());
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }

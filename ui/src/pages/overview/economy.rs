@@ -6,8 +6,8 @@ use viz::format::{self, Unit};
 use crate::ask::{Asked, Row};
 use crate::panel::Tile;
 use crate::server::{App, Visit};
-use crate::sql::Where;
-use crate::urlstate::Scope;
+use crate::sql::{PLACE, Where, present, present_note};
+use crate::urlstate::{Dimension, Scope};
 
 /// Each answer has one row per region, and one with `total` = 1 for the fleet.
 pub(super) struct Asks {
@@ -38,30 +38,18 @@ pub(super) struct Figures {
     pub(super) basis: Option<String>,
 }
 
-/// Seconds that these numbers look back on a page that follows the present. They rest on every token of the window:
-/// over hours that is for roll-ups to answer.
-const LOOK_BACK_S: i64 = 300;
-
-/// The stretch that the numbers of a page are about. Its ends are minutes, as the rows of the views are.
-fn window(scope: &Scope, (from, to): (i64, i64)) -> (i64, i64) {
-    const MINUTE: i64 = 60_000_000;
-    let from = if scope.follows_now() { from.max(to - LOOK_BACK_S * 1_000_000) } else { from };
-    (from.div_euclid(MINUTE) * MINUTE, (to + MINUTE - 1).div_euclid(MINUTE) * MINUTE)
-}
-
-/// What the page says of that stretch.
-pub(super) fn note(scope: &Scope) -> &'static str {
-    if scope.follows_now() {
-        "use, energy and cost: the last 5 minutes"
-    } else {
-        "use, energy and cost: whole minutes of the range"
-    }
+/// What the page says of the stretch that these numbers are about, and of what they cannot be narrowed to.
+pub(super) fn note(scope: &Scope) -> String {
+    let others = Dimension::ALL.into_iter().filter(|dimension| !PLACE.contains(dimension));
+    let wide: Vec<_> = others.filter(|dimension| scope.get(*dimension).is_some()).map(|other| other.name()).collect();
+    let wide = if wide.is_empty() { String::new() } else { format!(", whatever {}", wide.join(" and ")) };
+    format!("use, energy and cost: {}{wide}", present_note(scope))
 }
 
 pub(super) async fn ask(app: &App, visit: &Visit, scope: &Scope, span: (i64, i64)) -> Asks {
     let key = scope.link("");
     let ask = |name, sql| app.asker.kept(name, &key, visit.now_us, sql);
-    let clause = Where::place(scope, window(scope, span)).clause();
+    let clause = Where::place(scope, present(scope, span)).clause();
     let (utilization, efficiency, cost, per_million, hosts) = tokio::join!(
         ask("overview.utilization", utilization_sql(&clause)),
         ask("overview.efficiency", efficiency_sql(&clause)),

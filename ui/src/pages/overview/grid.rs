@@ -8,7 +8,7 @@ use super::economy::Figures;
 use crate::ask::Row;
 use crate::panel::{failed, number};
 use crate::server::Visit;
-use crate::urlstate::Scope;
+use crate::urlstate::{Dimension, Scope, path};
 
 pub(super) fn view(visit: &Visit, scope: &Scope, asks: &Asks) -> AnyView {
     let failures: Vec<_> = asks
@@ -59,7 +59,7 @@ fn line(scope: &Scope, asks: &Asks, region: Option<String>) -> AnyView {
     let left_out = no_price.as_ref().map(|_| "hosts without a price left out".to_owned());
     let name = match region {
         Some(region) => {
-            let link = Scope { region: Some(region.clone()), ..scope.clone() }.link("/requests");
+            let link = scope.with(Dimension::Region, None).link(&path(&["region", &region]));
             view! { <a href=link>{region}</a> }.into_any()
         }
         None => view! { <span class="null">"no region"</span> }.into_any(),
@@ -83,7 +83,7 @@ fn line(scope: &Scope, asks: &Asks, region: Option<String>) -> AnyView {
 
 /// Over the limit in colour and with a sign, since colour alone tells some readers nothing.
 fn slow_first_token(value: Option<f64>) -> AnyView {
-    let over = value.is_some_and(|value| value > super::TTFT_LIMIT_S);
+    let over = value.is_some_and(|value| value > crate::pages::TTFT_LIMIT_S);
     let sign = over.then(|| view! { <span class="sign" title="over 1 s">"▲ "</span> });
     view! { <td class="num" class:crit=over>{sign}{format::text(value, Unit::Seconds)}</td> }.into_any()
 }

@@ -67,6 +67,7 @@ pub(super) fn view(answer: &Answer, request: &Row<'_>) -> AnyView {
         return view! { <p class="hint">"No other span of this trace has arrived."</p> }.into_any();
     }
     let width = spans.iter().map(|span| span.to_s).fold(1e-6, f64::max);
+    let wait_s = first_token_s(&spans, request);
     let lines = spans.into_iter().map(|span| {
         let style = match (span.failed, span.own) {
             (true, _) => "failed",
@@ -75,22 +76,30 @@ pub(super) fn view(answer: &Answer, request: &Row<'_>) -> AnyView {
         };
         let piece = Piece { name: span.name.clone(), span_s: (span.from_s, span.to_s), style };
         let class = format!("depth-{}", span.depth.min(6));
+        let share = wait_s.map(|wait| (span.to_s.min(wait) - span.from_s).max(0.0) / wait);
         view! {
             <tr>
                 <th scope="row" class=class>{span.name}<small>{span.service}</small></th>
                 <td class="bar" inner_html=lane(&[piece], width)></td>
                 <td class="num">{format::text(Some(span.to_s - span.from_s), Unit::Seconds)}</td>
+                <td class="num">{format::text(share, Unit::Ratio)}</td>
             </tr>
         }
     });
     let lines = lines.collect_view();
     view! {
         <table class="lanes">
-            <thead><tr><th>"span"</th><th>{format!("0 – {}", format::text(Some(width), Unit::Seconds))}</th><th class="num">"duration"</th></tr></thead>
+            <thead><tr><th>"span"</th><th>{format!("0 – {}", format::text(Some(width), Unit::Seconds))}</th><th class="num">"duration"</th><th class="num">"of the wait"</th></tr></thead>
             <tbody>{lines}</tbody>
         </table>
     }
     .into_any()
+}
+
+/// When the user saw the first token, in seconds since the trace began: that of this request after its own span began.
+fn first_token_s(spans: &[Span], request: &Row<'_>) -> Option<f64> {
+    let own = spans.iter().find(|span| span.own)?;
+    Some(own.from_s + request.number("ttft_s")?).filter(|wait| *wait > 0.0)
 }
 
 /// Spans depth first, each parent before its children; a span whose parent is unknown is a root.

@@ -2,11 +2,14 @@
 
 use leptos::prelude::*;
 use viz::format::{self, Unit};
-use viz::timeline::{self, STALLS, Token};
+use viz::timeline::{self, Course, STALLS, Token};
 
 use super::Key;
-use crate::ask::Answer;
+use crate::ask::{Answer, Asked};
 use crate::sql::{Where, literal};
+
+/// Time before the request in which its engine's last sample is sought, µs.
+const BEFORE_US: i64 = 20_000_000;
 
 /// Rows of the table; the drawing shows all.
 const ROWS: usize = 256;
@@ -21,6 +24,31 @@ pub(super) fn sql(key: &Key<'_>) -> String {
     )
 }
 
+/// How its engine stood meanwhile, from the last sample before it on.
+pub(super) fn context_sql(key: &Key<'_>) -> String {
+    let (from, to) = key.own;
+    let filter = Where::span((from - BEFORE_US, to))
+        .and_equal("kind", Some("engine"))
+        .and_equal("host_id", key.host.as_deref())
+        .and_equal("instance", key.instance.as_deref());
+    format!("SELECT time, waiting, kv_usage\nFROM devices\n{}\nORDER BY time\nLIMIT 5000", filter.clause())
+}
+
+/// Lanes of the answer; a host that is unknown has none.
+fn context(asked: &Asked, start_us: i64) -> Vec<Course> {
+    let Ok(answer) = &asked.outcome else { return Vec::new() };
+    let lanes = [("waiting", "requests that wait", Unit::Count), ("kv_usage", "KV cache used", Unit::Ratio)];
+    let course = |(column, name, unit): (&str, &str, Unit)| {
+        let samples: Vec<_> = answer
+            .rows()
+            .filter_map(|row| Some(((row.time("time")? - start_us) as f64 / 1e6, row.number(column))))
+            .filter(|(_, value)| value.is_some())
+            .collect();
+        (!samples.is_empty()).then(|| Course { name: name.to_owned(), unit, samples })
+    };
+    lanes.into_iter().filter_map(course).collect()
+}
+
 /// A row of the answer, with the gap that its neighbours give it.
 struct Line {
     token: Token,
@@ -30,7 +58,7 @@ struct Line {
     device_us: Option<f64>,
 }
 
-pub(super) fn view(answer: &Answer, start_us: i64, width_s: f64) -> AnyView {
+pub(super) fn view(answer: &Answer, engine: &Asked, start_us: i64, width_s: f64) -> AnyView {
     let lines = lines(answer, start_us);
     if lines.is_empty() {
         return view! {
@@ -47,7 +75,7 @@ pub(super) fn view(answer: &Answer, start_us: i64, width_s: f64) -> AnyView {
         format::text(Some(emitted), Unit::Count),
         format::text(Some(width_s), Unit::Seconds)
     );
-    let svg = timeline::tokens(&tokens, width_s, &title, &samples);
+    let svg = timeline::tokens(&tokens, &context(engine, start_us), width_s, &title, &samples);
     view! {
         <div class="figure" inner_html=svg></div>
         {legend(&tokens)}

@@ -1,5 +1,7 @@
 //! Answers shaped as the query service gives them, so that pages can be read without a fleet.
 
+mod made;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -44,8 +46,8 @@ impl Fleet {
             return Ok(SqlAnswer::default());
         }
         let (columns, rows) = busy(sql);
-        let column = |name: &&str| AnswerColumn {
-            name: (*name).into(),
+        let column = |name: &String| AnswerColumn {
+            name: name.clone(),
             kind: kind_of(name).into(),
             unit: unit_of(name),
             comment: None,
@@ -76,42 +78,34 @@ fn unit_of(name: &str) -> Option<String> {
 
 const REGIONS: [&str; 3] = ["eu-west-1", "us-east-1", "us-west-2"];
 
-fn busy(sql: &str) -> (Vec<&'static str>, Vec<Vec<Value>>) {
+fn busy(sql: &str) -> (Vec<String>, Vec<Vec<Value>>) {
+    let (columns, rows) = match known(sql) {
+        Some(known) => known,
+        None => return made::answer(sql),
+    };
+    (columns.into_iter().map(str::to_owned).collect(), rows)
+}
+
+/// Answers of the pages whose numbers are looked at one by one.
+fn known(sql: &str) -> Option<(Vec<&'static str>, Vec<Vec<Value>>)> {
     let is = |part: &str| sql.contains(part);
-    if is("AS bucket") {
+    if sql.starts_with("SELECT region, grouping(region) AS total") {
+        return Some(by_region(sql));
+    }
+    let found = if is("AS ttft_p50_server") {
         course()
-    } else if is("FROM utilization") {
-        totals(vec!["utilization", "requests", "padding"], |index| {
-            vec![json!(0.41 + index as f64 / 10.0), json!(0.29), json!(0.12)]
-        })
-    } else if is("FROM perf_per_watt") {
-        totals(vec!["tokens_per_joule", "watts", "boundary"], |index| {
-            vec![json!(0.9 + index as f64 / 10.0), json!("assumed"), json!("node")]
-        })
-    } else if is("FROM cost_per_region") {
-        totals(vec!["usd_per_hour", "basis", "unpriced"], |index| {
-            let unpriced = if matches!(index, 0 | 3) { json!("custom-npu.8x in us-west-2") } else { json!(null) };
-            vec![json!(38.94 - index as f64), json!("list, assumed on-demand"), unpriced]
-        })
-    } else if is("FROM cost_per_million_tokens") {
-        totals(vec!["usd_per_million"], |index| vec![if index == 3 { json!(null) } else { json!("4.25") }])
-    } else if is("grouping(region)") {
-        let columns = [TTFT.as_slice(), &["output_tokens_per_s", "requests_per_s", "error_ratio"]].concat();
-        totals(columns, |index| {
-            let mut row = first_tokens(json!(0.61 + index as f64 * 0.2));
-            row.extend([json!(2_841.0), json!(11.2), json!(0.004)]);
-            row
-        })
     } else if is("AS energy_j") {
         (
             vec!["energy_j", "boundary", "method", "confidence"],
             vec![vec![json!(61.4), json!("node"), json!("load_curve"), json!("assumed")]],
         )
+    } else if is("AS in_host_id") {
+        differences()
     } else if is("FROM spans") {
         spans()
-    } else if is("FROM tokens") {
+    } else if is("FROM tokens\n") {
         tokens()
-    } else if is("FROM node_cost") {
+    } else if is("FROM node_cost") && is("SELECT region, host_type, count(") {
         let row = |region: &str, host_type: &str, price: Value, basis: &str| {
             vec![json!(region), json!(host_type), json!(3), price, json!(basis), json!("2026-08-01")]
         };
@@ -131,10 +125,63 @@ fn busy(sql: &str) -> (Vec<&'static str>, Vec<Vec<Value>>) {
         ];
         (vec!["cost_usd", "device_us", "output_tokens", "basis", "method", "host_type"], vec![row])
     } else if is("GROUP BY region, model, tenant") {
-        let row = |region: &str| vec![json!(region), json!("llama-3-70b"), json!("acme"), json!(900)];
-        (vec!["region", "model", "tenant", "requests"], REGIONS.map(row).to_vec())
-    } else {
+        let row = |region: &str| {
+            vec![json!(region), json!("llama-3-70b"), json!("acme"), json!("vllm"), json!("inf2.48xlarge"), json!(900)]
+        };
+        (vec!["region", "model", "tenant", "engine", "hardware", "requests"], REGIONS.map(row).to_vec())
+    } else if is("SELECT *\nFROM requests") || is("queue_s, ttft_s, itl_max_s, e2e_s\nFROM calls") || sql == "SELECT 1"
+    {
         requests()
+    } else {
+        return None;
+    };
+    Some(found)
+}
+
+/// One node of two has most of the bad calls; of two tenants each has its half.
+fn differences() -> (Vec<&'static str>, Vec<Vec<Value>>) {
+    let dimensions = ["host_id", "region", "model", "tenant", "host_type", "service_version", "engine"];
+    let inside =
+        ["in_host_id", "in_region", "in_model", "in_tenant", "in_host_type", "in_service_version", "in_engine"];
+    let row = |dimension: &str, value: &str, calls: i64, bad: i64| {
+        let names = dimensions.iter().map(|name| if *name == dimension { json!(value) } else { json!(null) });
+        let marks = dimensions.iter().map(|name| json!(i32::from(*name != dimension)));
+        names.chain(marks).chain([json!(calls), json!(bad)]).collect()
+    };
+    let rows = vec![
+        row("host_id", "node-a", 100, 80),
+        row("host_id", "node-b", 900, 20),
+        row("tenant", "acme", 500, 50),
+        row("tenant", "globex", 500, 50),
+    ];
+    ([dimensions.as_slice(), inside.as_slice(), &["calls", "bad"]].concat(), rows)
+}
+
+/// A row for the fleet and one per region.
+fn by_region(sql: &str) -> (Vec<&'static str>, Vec<Vec<Value>>) {
+    let is = |part: &str| sql.contains(part);
+    if is("FROM utilization") {
+        totals(vec!["utilization", "requests", "padding"], |index| {
+            vec![json!(0.41 + index as f64 / 10.0), json!(0.29), json!(0.12)]
+        })
+    } else if is("FROM perf_per_watt") {
+        totals(vec!["tokens_per_joule", "watts", "boundary"], |index| {
+            vec![json!(0.9 + index as f64 / 10.0), json!("assumed"), json!("node")]
+        })
+    } else if is("FROM cost_per_region") {
+        totals(vec!["usd_per_hour", "basis", "unpriced"], |index| {
+            let unpriced = if matches!(index, 0 | 3) { json!("custom-npu.8x in us-west-2") } else { json!(null) };
+            vec![json!(38.94 - index as f64), json!("list, assumed on-demand"), unpriced]
+        })
+    } else if is("FROM cost_per_million_tokens") {
+        totals(vec!["usd_per_million"], |index| vec![if index == 3 { json!(null) } else { json!("4.25") }])
+    } else {
+        let columns = [TTFT.as_slice(), &["output_tokens_per_s", "requests_per_s", "error_ratio"]].concat();
+        totals(columns, |index| {
+            let mut row = first_tokens(json!(0.61 + index as f64 * 0.2));
+            row.extend([json!(2_841.0), json!(11.2), json!(0.004)]);
+            row
+        })
     }
 }
 

@@ -1,0 +1,329 @@
+//! Cost: what the fleet costs, what of it calls used, and who pays for which part.
+
+mod pivot;
+
+use leptos::prelude::*;
+use pivot::PARTS;
+use viz::format::{self, Unit};
+
+use crate::ask::{Answer, Asked};
+use crate::frame::{self, Place, Sheet};
+use crate::panel::plot::{Axis, series_of, stack_chart};
+use crate::panel::{Tile, answered, choices, empty, heads, hint, number, panel, table, text};
+use crate::server::{App, Visit};
+use crate::sql::{PLACE, Where, bucket, minute_step, minutes};
+use crate::urlstate::{Fields, Scope};
+
+/// What cost is taken apart by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum By {
+    #[default]
+    Region,
+    Model,
+    Tenant,
+    Hardware,
+    Node,
+}
+
+impl By {
+    const ALL: [By; 5] = [By::Region, By::Model, By::Tenant, By::Hardware, By::Node];
+
+    fn name(self) -> &'static str {
+        match self {
+            By::Region => "region",
+            By::Model => "model",
+            By::Tenant => "tenant",
+            By::Hardware => "hardware",
+            By::Node => "node",
+        }
+    }
+
+    fn column(self) -> &'static str {
+        match self {
+            By::Hardware => "host_type",
+            By::Node => "host_id",
+            other => other.name(),
+        }
+    }
+}
+
+/// What becomes of time that no call used. One setting for all of the page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Idle {
+    /// Its cost stands beside that of calls.
+    #[default]
+    Show,
+    /// Whoever used something pays for it, in proportion.
+    Share,
+    /// It is left out.
+    Hide,
+}
+
+impl Idle {
+    const ALL: [Idle; 3] = [Idle::Show, Idle::Share, Idle::Hide];
+
+    fn name(self) -> &'static str {
+        match self {
+            Idle::Show => "show",
+            Idle::Share => "share",
+            Idle::Hide => "hide",
+        }
+    }
+
+    /// The policy in words, as the panel's title has it.
+    fn words(self) -> &'static str {
+        match self {
+            Idle::Show => "padding and idle shown apart",
+            Idle::Share => "padding and idle shared out by what calls used",
+            Idle::Hide => "padding and idle left out",
+        }
+    }
+
+    fn parts_head(self) -> &'static str {
+        match self {
+            Idle::Show => "requests · padding · idle · not attributed · shared",
+            Idle::Share => "with its share of padding and idle",
+            Idle::Hide => "requests alone",
+        }
+    }
+}
+
+/// What the page shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct View {
+    by: By,
+    idle: Idle,
+}
+
+impl View {
+    fn parse(query: &str) -> Self {
+        let fields = Fields::parse(query);
+        let (by, idle) = (fields.text("by"), fields.text("idle"));
+        Self {
+            by: By::ALL.into_iter().find(|known| by.as_deref() == Some(known.name())).unwrap_or_default(),
+            idle: Idle::ALL.into_iter().find(|known| idle.as_deref() == Some(known.name())).unwrap_or_default(),
+        }
+    }
+
+    fn fields(&self) -> Fields {
+        let mut fields = Fields::default();
+        if self.by != By::default() {
+            fields.set("by", self.by.name().to_owned());
+        }
+        if self.idle != Idle::default() {
+            fields.set("idle", self.idle.name().to_owned());
+        }
+        fields
+    }
+
+    fn link(&self, scope: &Scope) -> String {
+        let mut fields = scope.fields();
+        self.fields().iter().for_each(|(name, value)| fields.set(name, value.to_owned()));
+        fields.link("/cost")
+    }
+}
+
+struct Asks {
+    total: Asked,
+    course: Asked,
+    pivot: Asked,
+    nodes: Asked,
+}
+
+pub(crate) async fn page(app: &App, visit: &Visit) -> String {
+    let (scope, view) = (Scope::parse(&visit.query), View::parse(&visit.query));
+    let span = minutes(scope.resolve(visit.now_us));
+    let clause = Where::place(&scope, span);
+    let key = Scope { tenant: None, engine: None, hardware: None, ..scope.clone() }.link("");
+    let ask = |name, sql| app.asker.kept(name, &key, visit.now_us, sql);
+    let pivot_name = match view.by {
+        By::Region => "cost.by region",
+        By::Model => "cost.by model",
+        By::Tenant => "cost.by tenant",
+        By::Hardware => "cost.by hardware",
+        By::Node => "cost.by node",
+    };
+    let (choices, total, course, pivot, nodes) = tokio::join!(
+        frame::choices(app, visit, &scope),
+        ask("cost.total", total_sql(&clause)),
+        ask("cost.over time", course_sql(&clause, minute_step(span))),
+        ask(pivot_name, pivot::sql(view.by, &clause)),
+        ask("cost.nodes", nodes_sql(&clause)),
+    );
+    let asks = Asks { total, course, pivot, nodes };
+    frame::render(app, visit, || {
+        let nothing = matches!(&asks.nodes.outcome, Ok(answer) if answer.first().is_none());
+        let body =
+            if nothing { empty(app, &scope, &choices, "hosts") } else { panels(visit, &scope, &view, span, &asks) };
+        Sheet {
+            filters: &PLACE,
+            keep: view.fields(),
+            renews: true,
+            body,
+            choices: Some(choices),
+            ..Sheet::new("Cost", Place::Cost, scope.clone()).told_by(&[&asks.total, &asks.pivot, &asks.nodes])
+        }
+    })
+}
+
+fn sum_of_parts() -> String {
+    let columns = PARTS.map(|(part, _, _)| format!("sum({part}_cost_usd) AS {part}"));
+    columns.join(", ")
+}
+
+fn total_sql(clause: &Where) -> String {
+    format!(
+        "SELECT sum(cost_usd) AS cost_usd, {},\n  CAST(sum(usd_per_hour) AS DOUBLE) / count(DISTINCT time) AS usd_per_hour,\n  string_agg(DISTINCT basis, ', ') AS basis, string_agg(DISTINCT unpriced, ', ') AS unpriced, min(oldest_price_as_of) AS price_as_of\nFROM cost_per_region\n{}",
+        sum_of_parts(),
+        clause.clause()
+    )
+}
+
+fn course_sql(clause: &Where, step_s: i64) -> String {
+    let columns =
+        PARTS.map(|(part, _, _)| format!("CAST(sum({part}_cost_usd) AS DOUBLE) * 3600.0 / {step_s}.0 AS {part}"));
+    format!(
+        "SELECT {},\n  {}\nFROM cost_per_region\n{}\nGROUP BY bucket\nORDER BY bucket",
+        bucket(step_s),
+        columns.join(",\n  "),
+        clause.clause()
+    )
+}
+
+fn nodes_sql(clause: &Where) -> String {
+    format!(
+        "SELECT region, host_type, \"option\", count(DISTINCT host_id) AS hosts, max(usd_per_hour) AS usd_per_hour, sum(cost_usd) AS cost_usd,\n  string_agg(DISTINCT basis, ', ') AS basis, max(price_as_of) AS price_as_of, max(price_source) AS price_source\nFROM node_cost\n{}\nGROUP BY region, host_type, \"option\"\nORDER BY cost_usd DESC NULLS FIRST",
+        clause.clause()
+    )
+}
+
+fn panels(visit: &Visit, scope: &Scope, view: &View, span: (i64, i64), asks: &Asks) -> AnyView {
+    let axis = Axis { span_us: span, step_s: minute_step(span) };
+    let course = answered(visit, &asks.course, |answer| course(answer, axis, view.idle));
+    let pivot = answered(visit, &asks.pivot, |answer| pivot::view(answer, view, scope));
+    let nodes = answered(visit, &asks.nodes, nodes);
+    let by = By::ALL.map(|by| (by.name().to_owned(), by.name().to_owned(), View { by, ..*view }.link(scope)));
+    let idle = Idle::ALL.map(|idle| {
+        let name = match idle {
+            Idle::Show => "show idle",
+            Idle::Share => "share it out",
+            Idle::Hide => "leave it out",
+        };
+        (idle.name().to_owned(), name.to_owned(), View { idle, ..*view }.link(scope))
+    });
+    let title = format!("Cost by {}, {}", view.by.name(), view.idle.words());
+    let note = format!("spend at list price, dollars an hour, {} s columns", axis.step_s);
+    view! {
+        <section id="tiles" class="tiles" data-refresh="" aria-label="Cost">{tiles(asks, view.idle)}</section>
+        <div class="controls">{choices("Cost by", view.by.name(), by.to_vec())}{choices("Idle time", view.idle.name(), idle.to_vec())}</div>
+        {panel("pivot", &title, "device time × price of the chips at that time", &[&asks.pivot], view! { {pivot}{reconciled(asks, view.by)} }.into_any())}
+        {panel("course", &format!("Spend over time, {}", view.idle.words()), &note, &[&asks.course], course)}
+        {panel("prices", "Hosts and their prices", "those without a price first: their cost is unknown, not zero", &[&asks.nodes], nodes)}
+    }
+    .into_any()
+}
+
+fn tiles(asks: &Asks, idle: Idle) -> AnyView {
+    let row = asks.total.outcome.as_ref().ok().and_then(Answer::first);
+    let of = |column: &str| pivot::first_number(row, column);
+    let words = |column: &str| row.and_then(|row| row.text(column)).map(str::to_owned);
+    let (total, requests) = (of("cost_usd"), of("requests"));
+    let waste = total.filter(|total| *total > 0.0).zip(of("padding").zip(of("idle")));
+    let shown = if idle == Idle::Hide { requests } else { total };
+    let without = words("unpriced").map(|types| format!("; without {types}: no price")).unwrap_or_default();
+    let basis = words("basis").unwrap_or_else(|| "no price is known".to_owned());
+    let hourly = of("usd_per_hour");
+    let month =
+        hourly.map(|hourly| format!("{} in 30 days at this rate", format::text(Some(hourly * 720.0), Unit::Usd)));
+    let tile = |label, value, unit, note: String| {
+        let sql = asks.total.sql.clone();
+        Tile { label, value, unit, note, flag: None, course: Vec::new(), sql, failed: asks.total.outcome.is_err() }
+            .view()
+    };
+    view! {
+        {tile("Cost of this range", shown, Unit::Usd, format!("{basis}{without}; {}", idle.words()))}
+        {tile("Run rate", hourly, Unit::UsdPerHour, month.unwrap_or_else(|| "no price is known".to_owned()))}
+        {tile("Used by calls", total.filter(|total| *total > 0.0).zip(requests).map(|(total, requests)| requests / total), Unit::Ratio, format!("{} of {}", format::text(requests, Unit::Usd), format::text(total, Unit::Usd)))}
+        {tile("Padding and idle", waste.map(|(total, (padding, idle))| (padding + idle) / total), Unit::Ratio, format!("padding {}, idle {}", format::text(of("padding"), Unit::Usd), format::text(of("idle"), Unit::Usd)))}
+    }
+    .into_any()
+}
+
+fn course(answer: &Answer, axis: Axis, idle: Idle) -> AnyView {
+    let parts = if idle == Idle::Hide { &PARTS[..1] } else { &PARTS[..] };
+    let columns: Vec<(&str, &str, usize)> = parts.iter().map(|(part, name, _)| (*part, *name, 0)).collect();
+    let styles: Vec<&'static str> = parts.iter().map(|(_, _, style)| *style).collect();
+    stack_chart(&axis.chart("Spend over time", Unit::UsdPerHour, answer, series_of(answer, &columns)), &styles)
+}
+
+/// The parts of the table against what the nodes cost by themselves.
+fn reconciled(asks: &Asks, by: By) -> AnyView {
+    let (Ok(pivot), Ok(nodes)) = (&asks.pivot.outcome, &asks.nodes.outcome) else { return ().into_any() };
+    let parts = pivot::sum(pivot, by);
+    let whole = nodes.rows().filter_map(|row| row.number("cost_usd")).reduce(|a, b| a + b);
+    let (Some(parts), Some(whole)) = (parts, whole) else {
+        return hint("No price is known for any host of this range.");
+    };
+    let apart = (parts - whole).abs();
+    let words = if apart < whole.abs() * 1e-6 + 1e-9 {
+        format!("All parts together are {}, what the nodes cost.", format::text(Some(whole), Unit::Usd))
+    } else {
+        // Both statements are of the same stretch, but the newest minute goes on between them.
+        format!(
+            "All parts together are {}, the nodes cost {}: {} apart, for the two were read at different moments.",
+            format::text(Some(parts), Unit::Usd),
+            format::text(Some(whole), Unit::Usd),
+            format::text(Some(apart), Unit::Usd)
+        )
+    };
+    hint(words)
+}
+
+fn nodes(answer: &Answer) -> AnyView {
+    let lines: Vec<_> = answer
+        .rows()
+        .map(|row| {
+            let price = row.number("usd_per_hour");
+            let basis = match price {
+                Some(_) => text(row.text("basis")),
+                None => {
+                    let words = format!("no price for {}", row.text("host_type").unwrap_or("an unknown type"));
+                    view! { <td class="warn">{words}</td> }.into_any()
+                }
+            };
+            view! {
+                <tr>
+                    <th scope="row">{row.text("region").unwrap_or("no region").to_owned()}</th>
+                    {text(row.text("host_type"))}
+                    {text(row.text("option"))}
+                    {number(row.number("hosts"), Unit::Count)}
+                    {number(price, Unit::UsdPerHour)}
+                    {number(row.number("cost_usd"), Unit::Usd)}
+                    {basis}
+                    {text(row.text("price_as_of"))}
+                    <td class="say">{row.text("price_source").unwrap_or(format::UNKNOWN).to_owned()}</td>
+                </tr>
+            }
+        })
+        .collect();
+    let names =
+        ["region", "hardware", "option", "#hosts", "#each, per hour", "#cost", "basis", "price as of", "source"];
+    table("Hosts and their prices", heads(&names), lines.into_any())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_survives_its_own_url() {
+        for by in By::ALL {
+            for idle in Idle::ALL {
+                let view = View { by, idle };
+                let link = view.link(&Scope::default());
+                assert_eq!(View::parse(link.split_once('?').map_or("", |(_, query)| query)), view, "{link}");
+            }
+        }
+        assert_eq!(View::parse("by=x&idle=y"), View::default());
+    }
+}

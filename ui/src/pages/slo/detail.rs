@@ -1,0 +1,233 @@
+//! One objective: how its budget went, what is different about the calls that were not good, and which they were.
+
+use leptos::prelude::*;
+use viz::chart::Line;
+use viz::format::{self, Unit};
+
+use super::terms::{self, FAST, SLOW, State, Terms};
+use super::{Objectives, different};
+use crate::ask::{Answer, Asked, Row};
+use crate::frame::{self, Place, Sheet};
+use crate::pages::latency;
+use crate::pages::requests::{request_link, stamp};
+use crate::panel::plot::{Axis, line_chart, series_of};
+use crate::panel::{answered, heads, hint, number, panel, table, text};
+use crate::server::{App, Visit};
+use crate::sql::{Where, bucket, literal, minute_step, minutes, step};
+use crate::urlstate::{Dimension, Scope, path};
+
+/// Calls in the list.
+const CALLS: usize = 12;
+
+struct Asks {
+    course: Asked,
+    before: Asked,
+    heat: Option<Asked>,
+    different: Asked,
+    calls: Asked,
+}
+
+pub(crate) async fn page(app: &App, visit: &Visit, name: &str) -> String {
+    let scope = Scope::parse(&visit.query);
+    let (choices, objectives) = tokio::join!(frame::choices(app, visit, &scope), super::ask(app, visit, &scope));
+    let known = objectives.terms.outcome.as_ref().map(terms::terms).unwrap_or_default();
+    let terms = known.into_iter().find(|terms| terms.name == name);
+    let asks = match &terms {
+        Some(terms) => Some(ask(app, visit, &scope, terms).await),
+        None => None,
+    };
+    frame::render(app, visit, || {
+        let body = match (&terms, &asks) {
+            (Some(terms), Some(asks)) => panels(visit, &scope, terms, &objectives, asks),
+            _ => answered(visit, &objectives.terms, |_| unknown(name, &scope)),
+        };
+        let asked: Vec<&Asked> = asks.iter().flat_map(|asks| [&asks.course, &asks.different]).collect();
+        Sheet {
+            filters: &Dimension::ALL,
+            trail: vec![("SLOs".to_owned(), scope.link("/slo"))],
+            renews: true,
+            body,
+            choices: Some(choices),
+            ..Sheet::new(name, Place::Slo, scope.clone()).told_by(&asked)
+        }
+    })
+}
+
+fn unknown(name: &str, scope: &Scope) -> AnyView {
+    view! {
+        <div class="card">
+            <p>{format!("There is no objective {name} at the end of this range. It may have been renamed, or ended.")}</p>
+            <p class="links"><a href=scope.link("/slo")>"All objectives"</a></p>
+        </div>
+    }
+    .into_any()
+}
+
+async fn ask(app: &App, visit: &Visit, scope: &Scope, terms: &Terms) -> Asks {
+    let span = scope.resolve(visit.now_us);
+    let ask = |name, sql| app.asker.panel(name, visit.now_us, sql);
+    let heat = async {
+        match terms.column() {
+            Some(column) => Some(ask("slo detail.heat", heat_sql(terms, scope, span, column)).await),
+            None => None,
+        }
+    };
+    let (course, before, heat, different, calls) = tokio::join!(
+        ask("slo detail.burn", course_sql(terms, span)),
+        ask("slo detail.budget before", before_sql(terms, span)),
+        heat,
+        ask("slo detail.different", different::sql(terms, Where::scope(scope, span))),
+        ask("slo detail.calls", calls_sql(terms, scope, span)),
+    );
+    Asks { course, before, heat, different, calls }
+}
+
+fn course_sql(terms: &Terms, span: (i64, i64)) -> String {
+    let clause = Where::span(minutes(span)).and(format!("slo = {}", literal(&terms.name)));
+    format!(
+        "SELECT {}, sum(calls) AS calls, sum(good) AS good,\n  max(burn_5m) AS burn_5m, max(burn_1h) AS burn_1h, max(burn_6h) AS burn_6h\nFROM slo_burn\n{}\nGROUP BY bucket\nORDER BY bucket",
+        bucket(minute_step(span)),
+        clause.clause()
+    )
+}
+
+/// Calls of the objective's window before the range.
+fn before_sql(terms: &Terms, span: (i64, i64)) -> String {
+    let (from, to) = minutes(span);
+    let window = (to - terms.window_days * 86_400_000_000, from);
+    let clause = Where::span(window).and(format!("slo = {}", literal(&terms.name)));
+    format!("SELECT sum(calls) AS calls, sum(good) AS good\nFROM slo_burn\n{}", clause.clause())
+}
+
+fn heat_sql(terms: &Terms, scope: &Scope, span: (i64, i64), column: &str) -> String {
+    let clause = terms.counting(Where::scope(scope, span)).and(format!("{column} > 0"));
+    format!(
+        "SELECT {}, CAST(ceil(log2({column}) * 4.0) AS BIGINT) - 1 AS level, count(*) AS calls\nFROM latency\n{}\nGROUP BY bucket, level",
+        bucket(step(span)),
+        clause.clause()
+    )
+}
+
+fn calls_sql(terms: &Terms, scope: &Scope, span: (i64, i64)) -> String {
+    let clause = terms.counting(Where::scope(scope, span)).and(terms.is_bad());
+    let order = terms.column().unwrap_or("time");
+    format!(
+        "SELECT time, trace_id, span_id, region, host_id, model, tenant, status, queue_s, prefill_s, ttft_s, tpot_s, itl_max_s, e2e_s, output_tokens\nFROM requests\n{}\nORDER BY {order} DESC NULLS LAST\nLIMIT {CALLS}",
+        clause.clause()
+    )
+}
+
+fn panels(visit: &Visit, scope: &Scope, terms: &Terms, objectives: &Objectives, asks: &Asks) -> AnyView {
+    let span_us = scope.resolve(visit.now_us);
+    let axis = Axis { span_us, step_s: minute_step(span_us) };
+    let burn = answered(visit, &asks.course, |answer| burn(answer, axis));
+    let budget = answered(visit, &asks.course, |answer| budget(answer, &asks.before, terms, axis));
+    let heat = asks.heat.as_ref().map(|asked| {
+        let axis = Axis { span_us, step_s: step(span_us) };
+        let body = answered(visit, asked, |answer| latency::heat(answer, axis, &terms.name, terms.threshold));
+        panel(
+            "heat",
+            "How the calls lie",
+            "calls that count, by what is measured; above the line is not good",
+            &[asked],
+            body,
+        )
+    });
+    let here = path(&["slo", &terms.name]);
+    let different = answered(visit, &asks.different, |answer| different::view(answer, scope, &here));
+    let calls = answered(visit, &asks.calls, |answer| calls(answer, scope));
+    let note = "share of the calls that were not good against share of all calls that count; a node leads to its page, all else narrows this one";
+    view! {
+        {state(terms, objectives)}
+        <div class="pair">
+            {panel("budget", "Budget left", &format!("of the calls of the last {} days so far", terms.window_days), &[&asks.course, &asks.before], budget)}
+            {panel("burn", "Burn rate", &format!("alerts: {FAST}× over 5 min and 1 h, {SLOW}× over 30 min and 6 h"), &[&asks.course], burn)}
+        </div>
+        {panel("different", "What is different about them", note, &[&asks.different], different)}
+        {heat}
+        {panel("calls", "Calls that were not good", "the worst first", &[&asks.calls], calls)}
+    }
+    .into_any()
+}
+
+fn state(terms: &Terms, objectives: &Objectives) -> AnyView {
+    let burn = terms::burn(&objectives.burn, &terms.name);
+    let left = terms::left(&objectives.budget, terms);
+    let (word, class) = State::of(&burn, left).shown();
+    let lasts = burn.over_1h.zip(left).filter(|(burn, left)| *burn > 0.0 && *left > 0.0).map(|(burn, left)| {
+        let days = left * terms.window_days as f64 / burn;
+        format!(" At the rate of the last hour it lasts {}.", format::text(Some(days * 86_400.0), Unit::Seconds))
+    });
+    let budget = format!(" Budget left: {}.{}", format::text(left, Unit::Ratio), lasts.unwrap_or_default());
+    view! { <p class="lead" id="state" data-refresh=""><span class=class>{word}</span>" "{terms.sentence()}{budget}</p> }.into_any()
+}
+
+fn burn(answer: &Answer, axis: Axis) -> AnyView {
+    let columns = [("burn_5m", "5 min", 0), ("burn_1h", "1 h", 1), ("burn_6h", "6 h", 2)];
+    let mut chart = axis.chart("Burn rate", Unit::Times, answer, series_of(answer, &columns));
+    chart.limit = Some((FAST, format!("fast burn {FAST}×")));
+    line_chart(&chart)
+}
+
+/// What is left after each bucket, counted from the beginning of the objective's window.
+fn budget(answer: &Answer, before: &Asked, terms: &Terms, axis: Axis) -> AnyView {
+    let earlier = before.outcome.as_ref().ok().and_then(Answer::first);
+    let number = |column: &str| earlier.as_ref().and_then(|row| row.number(column)).unwrap_or(0.0);
+    let (mut calls, mut good) = (number("calls"), number("good"));
+    let (mut at_us, mut values) = (Vec::new(), Vec::new());
+    for row in answer.rows() {
+        let Some(at) = row.time("bucket") else { continue };
+        calls += row.number("calls").unwrap_or(0.0);
+        good += row.number("good").unwrap_or(0.0);
+        at_us.push(at);
+        // More than all of it cannot be drawn; the sentence above says how much more.
+        values.push(terms::left_of(calls, good, terms.objective).map(|left| left.max(0.0)));
+    }
+    if at_us.is_empty() {
+        return hint("No call that counts arrived in this range.");
+    }
+    let line = Line { name: "budget left".to_owned(), slot: 2, values };
+    line_chart(&axis.chart("Budget left", Unit::Ratio, answer, (at_us, vec![line])))
+}
+
+fn calls(answer: &Answer, scope: &Scope) -> AnyView {
+    if answer.first().is_none() {
+        return hint("Every call that counts was good.");
+    }
+    let lines: Vec<_> = answer.rows().map(|row| call(&row, scope)).collect();
+    let names = [
+        "started (UTC)",
+        "status",
+        "node",
+        "model",
+        "tenant",
+        "#queue",
+        "#prefill",
+        "#TTFT",
+        "#TPOT",
+        "#longest gap",
+        "#end to end",
+    ];
+    table("Calls that were not good", heads(&names), lines.into_any())
+}
+
+/// One call with its link; shared with the node's page.
+pub(crate) fn call(row: &Row<'_>, scope: &Scope) -> AnyView {
+    let started = row.time("time").map_or_else(|| format::UNKNOWN.to_owned(), stamp);
+    let status = row.text("status").unwrap_or(format::UNKNOWN).to_owned();
+    let class = format!("status {status}");
+    let seconds = |column: &str| number(row.number(column), Unit::Seconds);
+    let host = row.text("host_id");
+    let node = host.map(|host| scope.link(&path(&["node", host])));
+    view! {
+        <tr>
+            <th scope="row"><a href=request_link(row, scope)>{started}</a></th>
+            <td><span class=class>{status}</span></td>
+            <td><a href=node>{host.unwrap_or(format::UNKNOWN).to_owned()}</a></td>
+            {text(row.text("model"))}
+            {text(row.text("tenant"))}
+            {seconds("queue_s")}{seconds("prefill_s")}{seconds("ttft_s")}{seconds("tpot_s")}{seconds("itl_max_s")}{seconds("e2e_s")}
+        </tr>
+    }
+    .into_any()
+}
