@@ -49,8 +49,8 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
         let logs = is_trace(&typed)
             .then(|| view! { <p class="pager"><a href=logs::of_trace(&scope, &typed)>"Logs of this trace"</a></p> });
         let body = view! {
-            <form class="filters" method="get" action="/go">
-                <label><span>"page, region, model, tenant, node, trace, span or request id"</span><input type="search" name="q" value=typed size="44" autofocus=""/></label>
+            <form class="filters find" method="get" action="/go">
+                <label><span>"page, region, model, tenant, node, trace, span or request id"</span><input type="search" name="q" value=typed autofocus=""/></label>
                 <button class="main">"Find"</button>
             </form>
             {calls}{logs}

@@ -129,7 +129,7 @@ fn regions(asks: &nodes::Asks, known: &[Node], scope: &Scope) -> AnyView {
     names.sort_unstable();
     names.dedup();
     let cards: Vec<_> = names.into_iter().map(|name| region_card(name, asks, known, scope)).collect();
-    view! { <div class="regions">{cards}</div> }.into_any()
+    view! { <div class="region-cards">{cards}</div> }.into_any()
 }
 
 fn region_card(name: &str, asks: &nodes::Asks, known: &[Node], scope: &Scope) -> AnyView {
@@ -143,7 +143,7 @@ fn region_card(name: &str, asks: &nodes::Asks, known: &[Node], scope: &Scope) ->
     let sum = |value: fn(&Node) -> Option<f64>| own.iter().filter_map(|node| value(node)).reduce(|a, b| a + b);
     let unpriced = own.iter().filter(|node| node.usd_per_hour.is_none()).count();
     let price_note =
-        (unpriced > 0).then(|| view! { <small class="warn">{format!("without {unpriced} of no price")}</small> });
+        (unpriced > 0).then(|| view! { <small class="warn">{format!("{unpriced} without a price left out")}</small> });
     let dots: Vec<_> = own.iter().map(|node| dot(node, scope)).collect();
     let title = if name.is_empty() { "no region".to_owned() } else { name.to_owned() };
     let figure = |label: &'static str, text: String| view! { <div><dt>{label}</dt><dd>{text}</dd></div> };

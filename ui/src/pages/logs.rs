@@ -115,9 +115,13 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
             None => nothing(app, &scope, &filter, &choices),
         });
         let columns = answered(visit, &course, |answer| over_time(answer, axis));
+        let some = !matches!(&list.outcome, Ok(answer) if answer.first().is_none());
+        let sheet = Sheet::new("Logs", Place::Logs, scope.clone()).told_by(&[&list, &choices]);
+        let note = format!("{} s columns", axis.step_s);
+        let course = some.then(|| panel("course", "Records over time", &note, &[&course], columns));
         let body = view! {
             {form(&scope, &filter)}
-            {panel("course", "Records over time", &format!("{} s columns", axis.step_s), &[&course], columns)}
+            {course}
             {panel("records", "Records", "newest first", &[&list], rows)}
         }
         .into_any();
@@ -128,7 +132,7 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
             renews: filter.before.is_none(),
             body,
             choices: Some(choices),
-            ..Sheet::new("Logs", Place::Logs, scope.clone()).told_by(&[&list])
+            ..sheet
         }
     })
 }

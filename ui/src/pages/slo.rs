@@ -7,7 +7,7 @@ pub(crate) mod terms;
 use leptos::prelude::*;
 use terms::{Burn, State, Terms};
 use viz::bar::{Part, bar};
-use viz::format::{self, Unit};
+use viz::format;
 
 use crate::ask::{Asked, Failure};
 use crate::frame::{self, Place, Sheet};
@@ -71,13 +71,14 @@ impl Objectives {
                 view! {
                     <li><a href=link(scope, terms)>
                         <span class=class>{word}</span><b>{terms.name.clone()}</b>
-                        <span class="note">{format!("burn {} in 1 h, {} in 5 min · budget left {}", times(burn.over_1h), times(burn.over_5m), format::text(*left, Unit::Ratio))}</span>
+                        <span class="note">{format!("burn {} in 1 h, {} in 5 min · budget left {}", times(burn.over_1h), times(burn.over_5m), terms::left_words(*left))}</span>
                     </a></li>
                 }
             })
             .collect();
-        let rest = (all.len() > SHOWN)
-            .then(|| view! { <li><a class="quiet" href=scope.link("/slo")>{format!("all {} objectives", all.len())}</a></li> });
+        let rest = (all.len() > SHOWN).then(
+            || view! { <li class="rest"><a href=scope.link("/slo")>{format!("all {} objectives", all.len())}</a></li> },
+        );
         (!lines.is_empty()).then(|| {
             view! { <section id="slos" data-refresh="" aria-label="Objectives"><ul class="strip">{lines}{rest}</ul></section> }
                 .into_any()
@@ -151,7 +152,7 @@ fn line(terms: &Terms, burn: &Burn, left: Option<f64>, scope: &Scope) -> AnyView
             {rate(burn.over_30m, terms::SLOW)}
             {rate(burn.over_1h, terms::FAST)}
             {rate(burn.over_6h, terms::SLOW)}
-            <td class="num" class:crit=left.is_some_and(|left| left <= 0.0)>{format::text(left, Unit::Ratio)}</td>
+            <td class="num" class:crit=left.is_some_and(|left| left <= 0.0)>{terms::left_words(left)}</td>
             <td class="shares" inner_html=bar(&[Part { name: "budget left", share, style }])></td>
             <td class="say">{terms.sentence()}</td>
         </tr>

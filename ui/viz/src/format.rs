@@ -129,8 +129,10 @@ fn seconds(value: f64) -> Shown {
         Shown::new(significant(value), "s")
     } else if size < 7_200.0 {
         Shown::new(significant(value / 60.0), "min")
-    } else {
+    } else if size < 259_200.0 {
         Shown::new(significant(value / 3_600.0), "h")
+    } else {
+        Shown::new(significant(value / 86_400.0), "d")
     }
 }
 
@@ -240,6 +242,7 @@ mod tests {
         check(119.0, Unit::Seconds, "119 s");
         check(600.0, Unit::Seconds, "10.0 min");
         check(9_000.0, Unit::Seconds, "2.50 h");
+        check(2_592_000.0, Unit::Seconds, "30.0 d");
         check(1_500.0, Unit::Micros, "1.50 ms");
     }
 

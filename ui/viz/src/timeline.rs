@@ -186,16 +186,17 @@ fn batches(tokens: &[Token]) -> Course {
 }
 
 fn course_lane(out: &mut String, course: &Course, top: f64, x: &Scale) {
+    let known = course.samples.iter().any(|(_, value)| value.is_some());
     let most = course.samples.iter().filter_map(|(_, value)| *value).fold(0.0, f64::max);
     let _ = write!(
         out,
         r#"<text class="tick" x="0" y="{:.1}">{}, up to {}</text>"#,
         top - 5.0,
         escape(&course.name),
-        format::text((most > 0.0).then_some(most), course.unit)
+        format::text(known.then_some(most), course.unit)
     );
     let _ = write!(out, r#"<line class="base" x1="0" x2="100%" y1="{0}" y2="{0}"/>"#, top + BATCH);
-    let y = Scale::linear((0.0, most.max(f64::MIN_POSITIVE)), (BATCH, 2.0));
+    let y = Scale::linear((0.0, if most > 0.0 { most } else { 1.0 }), (BATCH, 2.0));
     open_plot(out, top, BATCH);
     let _ = write!(out, r#"<path class="line batch" d="{}"/></svg>"#, path::steps(&course.samples, x, &y));
 }

@@ -132,7 +132,7 @@ fn row(line: &Line, view: &View, scope: &Scope, whole: (f64, f64), most: f64) ->
         }
     };
     let unpriced = (line.unpriced_hosts > 0.0)
-        .then(|| view! { <small class="warn">{format!("without {} hosts of no price", format::text(Some(line.unpriced_hosts), Unit::Count))}</small> });
+        .then(|| view! { <small class="warn">{format!("{} without a price left out", format::text(Some(line.unpriced_hosts), Unit::Count))}</small> });
     let tokens = line.tokens.filter(|tokens| *tokens > 0.0);
     let per_million = tokens.filter(|_| line.priced).map(|tokens| cost / tokens * 1e6);
     let of_all = (line.priced && total > 0.0).then(|| cost / total);

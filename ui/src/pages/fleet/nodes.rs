@@ -187,7 +187,7 @@ impl Asks {
             }
             _ => {
                 node.watts = row.number("watts");
-                node.energy_basis = [text("confidence"), text("boundary")].join(", at the ");
+                node.energy_basis = [text("confidence"), text("boundary")].join(", ");
             }
         }
     }
@@ -233,7 +233,7 @@ pub(crate) fn list(nodes: &[Node], scope: &Scope) -> AnyView {
         "#batch",
         "#waiting",
         "#KV",
-        "engine time",
+        "requests · padding · idle",
         "#power",
         "#per hour",
         "version",

@@ -218,7 +218,7 @@ impl<'a> Questions<'a> {
 
 /// Means of the parts of TTFT; what the emitter accounts for in neither is the rest.
 pub(crate) const PARTS: &str = "avg(queue_s) AS queue_s, avg(prefill_s) AS prefill_s,\n  \
-     avg(greatest(ttft_s - queue_s - prefill_s, 0.0)) AS rest_s, avg(ttft_s) AS mean_s";
+     avg(greatest(round(ttft_s - queue_s - prefill_s, 6), 0.0)) AS rest_s, avg(ttft_s) AS mean_s";
 
 #[cfg(test)]
 mod tests {

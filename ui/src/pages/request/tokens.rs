@@ -2,14 +2,15 @@
 
 use leptos::prelude::*;
 use viz::format::{self, Unit};
+use viz::reduce::Sample;
 use viz::timeline::{self, Course, STALLS, Token};
 
 use super::Key;
 use crate::ask::{Answer, Asked};
 use crate::sql::{Where, literal};
 
-/// Time before the request in which its engine's last sample is sought, µs.
-const BEFORE_US: i64 = 20_000_000;
+/// Time around the request in which samples of its engine are sought, µs.
+const AROUND_US: i64 = 20_000_000;
 
 /// Rows of the table; the drawing shows all.
 const ROWS: usize = 256;
@@ -27,7 +28,7 @@ pub(super) fn sql(key: &Key<'_>) -> String {
 /// How its engine stood meanwhile, from the last sample before it on.
 pub(super) fn context_sql(key: &Key<'_>) -> String {
     let (from, to) = key.own;
-    let filter = Where::span((from - BEFORE_US, to))
+    let filter = Where::span((from - AROUND_US, to + AROUND_US))
         .and_equal("kind", Some("engine"))
         .and_equal("host_id", key.host.as_deref())
         .and_equal("instance", key.instance.as_deref());
@@ -35,7 +36,7 @@ pub(super) fn context_sql(key: &Key<'_>) -> String {
 }
 
 /// Lanes of the answer; a host that is unknown has none.
-fn context(asked: &Asked, start_us: i64) -> Vec<Course> {
+fn context(asked: &Asked, start_us: i64, width_s: f64) -> Vec<Course> {
     let Ok(answer) = &asked.outcome else { return Vec::new() };
     let lanes = [("waiting", "requests that wait", Unit::Count), ("kv_usage", "KV cache used", Unit::Ratio)];
     let course = |(column, name, unit): (&str, &str, Unit)| {
@@ -44,9 +45,26 @@ fn context(asked: &Asked, start_us: i64) -> Vec<Course> {
             .filter_map(|row| Some(((row.time("time")? - start_us) as f64 / 1e6, row.number(column))))
             .filter(|(_, value)| value.is_some())
             .collect();
+        let samples = within(&samples, width_s);
         (!samples.is_empty()).then(|| Course { name: name.to_owned(), unit, samples })
     };
     lanes.into_iter().filter_map(course).collect()
+}
+
+/// The samples of an axis: what stood when it began, what came on it, and that the last stood until its end if a later sample
+/// says so.
+fn within(samples: &[Sample], width_s: f64) -> Vec<Sample> {
+    let first = samples.partition_point(|(at, _)| *at <= 0.0);
+    let end = samples.partition_point(|(at, _)| *at <= width_s);
+    let before = first.checked_sub(1).and_then(|index| samples.get(index));
+    let mut kept: Vec<Sample> = before.map(|(_, value)| (0.0, *value)).into_iter().collect();
+    kept.extend_from_slice(samples.get(first..end).unwrap_or_default());
+    if end < samples.len()
+        && let Some((_, value)) = kept.last().copied()
+    {
+        kept.push((width_s, value));
+    }
+    kept
 }
 
 /// A row of the answer, with the gap that its neighbours give it.
@@ -75,7 +93,7 @@ pub(super) fn view(answer: &Answer, engine: &Asked, start_us: i64, width_s: f64)
         format::text(Some(emitted), Unit::Count),
         format::text(Some(width_s), Unit::Seconds)
     );
-    let svg = timeline::tokens(&tokens, &context(engine, start_us), width_s, &title, &samples);
+    let svg = timeline::tokens(&tokens, &context(engine, start_us, width_s), width_s, &title, &samples);
     view! {
         <div class="figure" inner_html=svg></div>
         {legend(&tokens)}
@@ -164,4 +182,17 @@ fn table(lines: &[Line]) -> AnyView {
         </details>
     }
     .into_any()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_begins_with_what_stood_before_it_and_ends_with_it() {
+        let samples = [(-9.0, Some(1.0)), (-1.0, Some(2.0)), (3.0, Some(5.0)), (12.0, Some(7.0))];
+        assert_eq!(within(&samples, 10.0), [(0.0, Some(2.0)), (3.0, Some(5.0)), (10.0, Some(5.0))]);
+        assert_eq!(within(&samples[..3], 10.0), [(0.0, Some(2.0)), (3.0, Some(5.0))], "nobody said what came after");
+        assert!(within(&[], 10.0).is_empty());
+    }
 }

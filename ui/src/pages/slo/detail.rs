@@ -158,7 +158,7 @@ fn state(terms: &Terms, objectives: &Objectives) -> AnyView {
         let days = left * terms.window_days as f64 / burn;
         format!(" At the rate of the last hour it lasts {}.", format::text(Some(days * 86_400.0), Unit::Seconds))
     });
-    let budget = format!(" Budget left: {}.{}", format::text(left, Unit::Ratio), lasts.unwrap_or_default());
+    let budget = format!(" Budget left: {}.{}", terms::left_words(left), lasts.unwrap_or_default());
     view! { <p class="lead" id="state" data-refresh=""><span class=class>{word}</span>" "{terms.sentence()}{budget}</p> }.into_any()
 }
 

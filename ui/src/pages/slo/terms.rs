@@ -210,6 +210,14 @@ pub(crate) fn left(asked: &Asked, terms: &Terms) -> Option<f64> {
     left_of(row.number("calls")?, row.number("good")?, terms.objective)
 }
 
+/// What is left in words: a share, or how many times all of it was spent.
+pub(crate) fn left_words(left: Option<f64>) -> String {
+    match left {
+        Some(left) if left <= 0.0 => format!("none, {:.1}× spent", 1.0 - left),
+        _ => viz::format::text(left, viz::format::Unit::Ratio),
+    }
+}
+
 /// One minus the bad calls over those that may be bad.
 pub(crate) fn left_of(calls: f64, good: f64, objective: f64) -> Option<f64> {
     (calls > 0.0).then(|| 1.0 - (calls - good) / ((1.0 - objective) * calls))
@@ -259,6 +267,8 @@ mod tests {
         assert!((left_of(1_000.0, 995.0, 0.99).unwrap() - 0.5).abs() < 1e-9);
         assert!(left_of(1_000.0, 900.0, 0.99).unwrap() < -8.9);
         assert_eq!(left_of(0.0, 0.0, 0.99), None);
+        assert_eq!(left_words(Some(-8.9)), "none, 9.9× spent");
+        assert_eq!(left_words(Some(0.25)), "25.0%");
     }
 
     #[test]
