@@ -6,9 +6,11 @@ Every page is read in light and dark, wide and narrow, with scripts and without.
 assertion ends it.
 """
 
+import json
 import sys
 import tempfile
 import time
+import urllib.request
 
 from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
@@ -112,6 +114,19 @@ def fits_and_follows_the_theme(driver, path):
     print("holds:", path.split("?")[0], "in light and dark, at 390 px")
 
 
+def statements_answer(driver, path):
+    """Every statement that a page shows can be copied, runs by itself, and is bound to absolute times."""
+    driver.get(BASE + path)
+    shown = [element.get_attribute("textContent") for element in driver.find_elements(By.CSS_SELECTOR, "details.sql pre")]
+    for statement in shown:
+        assert "now()" not in statement, f"{path}: {statement}"
+        body = json.dumps({"sql": statement}).encode()
+        request = urllib.request.Request(BASE + "/api/v1/sql", body, {"content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            assert json.load(answer)["columns"], f"{path}: {statement}"
+    print("holds:", len(shown), "statements of", path.split("?")[0], "run as they are shown")
+
+
 def complaints(driver):
     return [entry["message"] for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
 
@@ -182,6 +197,7 @@ def with_scripts():
         shows_the_fleet(driver)
         for path in pages(driver):
             fits_and_follows_the_theme(driver, path)
+            statements_answer(driver, path)
             said = complaints(driver)
             assert not said, f"the console is not empty on {path}: {said}"
         if BUNDLE:

@@ -9,6 +9,7 @@ import sys
 import tempfile
 
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -41,8 +42,13 @@ def seen(driver, selector, again):
 
 
 def click(driver, selector):
-    element = seen(driver, selector, driver.current_url)
-    element.click()
+    for _ in range(5):
+        try:
+            return seen(driver, selector, driver.current_url).click()
+        except StaleElementReferenceException:
+            # Without scripts a live page loads itself again.
+            continue
+    raise AssertionError(f"{selector} of {driver.current_url} does not stand still")
 
 
 driver = browser()

@@ -137,6 +137,52 @@ mod tests {
         assert!(STYLE.len() < 40_000, "{}", STYLE.len());
     }
 
+    /// Both shades of every colour, by name.
+    fn colours() -> std::collections::BTreeMap<&'static str, [&'static str; 2]> {
+        let named = STYLE.split("--").skip(1).filter_map(|rest| {
+            let (name, value) = rest.split_once(": light-dark(")?;
+            let (light, rest) = value.split_once(", ")?;
+            Some((name, [light, rest.split_once(')')?.0]))
+        });
+        named.filter(|(_, shades)| shades.iter().all(|shade| shade.len() == 7 && shade.starts_with('#'))).collect()
+    }
+
+    /// WCAG 2.2, "relative luminance".
+    fn luminance(colour: &str) -> f64 {
+        let part = |at: usize| {
+            let share = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap()) / 255.0;
+            if share <= 0.040_45 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5)
+    }
+
+    fn contrast(one: &str, other: &str) -> f64 {
+        let (one, other) = (luminance(one), luminance(other));
+        (one.max(other) + 0.05) / (one.min(other) + 0.05)
+    }
+
+    /// Text 4.5 to 1 on everything it stands on, marks 3 to 1 on their panel, in light and in dark (WCAG 2.2 AA, 1.4.3 and 1.4.11).
+    #[test]
+    fn text_and_marks_are_told_from_what_they_stand_on() {
+        let colours = colours();
+        let text = ["ink", "muted", "accent", "ok", "warn", "crit"];
+        let marks = [
+            "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "queue", "prefill", "decode", "rest", "p50", "p90", "p99",
+            "few", "many",
+        ];
+        let stand = |names: &[&str], on: &[&str], least: f64| {
+            for (name, ground) in names.iter().flat_map(|name| on.iter().map(move |ground| (name, ground))) {
+                for (mark, under) in colours[name].iter().zip(colours[ground]) {
+                    let found = contrast(mark, under);
+                    assert!(found >= least, "--{name} on --{ground} has {found:.2} to 1");
+                }
+            }
+        };
+        stand(&text, &["bg", "surface", "raised", "wash"], 4.5);
+        stand(&marks, &["surface"], 3.0);
+        assert!((contrast("#ffffff", "#000000") - 21.0).abs() < 1e-9);
+    }
+
     /// A policy that forbids foreign sources would block them anyway; this says where.
     #[test]
     fn no_file_refers_to_another_host() {

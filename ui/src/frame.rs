@@ -18,6 +18,8 @@ use crate::urlstate::{Dimension, Fields, Scope, rfc3339};
 /// Seconds between renewals of a live page; islands renew the panels, without them the browser
 /// loads the page again.
 const RENEW_S: u32 = 5;
+/// The same of pages that are read rather than watched: their panels ask more.
+const RENEW_READ_S: u32 = 15;
 const RELOAD_S: u32 = 15;
 
 /// Lag beyond which the page says that it is behind.
@@ -245,7 +247,7 @@ fn body(visit: &Visit, sheet: Sheet) -> impl IntoView {
                 <header class="top">
                     <div class="name">{trail(&sheet.trail)}<h1>{sheet.title.clone()}</h1></div>
                     <div id="freshness" class="fresh" data-refresh="">{fresh}</div>
-                    {(sheet.renews && sheet.scope.follows_now()).then(|| live(visit, &sheet.scope, &sheet.keep))}
+                    {(sheet.renews && sheet.scope.follows_now()).then(|| live(visit, &sheet))}
                     <a class="live" href="/go" data-dialog="palette">"Go to"<kbd>"Ctrl K"</kbd></a>
                 </header>
                 {bar}
@@ -283,14 +285,16 @@ fn rail(visit: &Visit, place: Place, scope: &Scope) -> AnyView {
     .into_any()
 }
 
-fn live(visit: &Visit, scope: &Scope, keep: &Fields) -> AnyView {
+fn live(visit: &Visit, sheet: &Sheet) -> AnyView {
+    let (scope, keep) = (&sheet.scope, &sheet.keep);
+    let every_s = if sheet.place == Place::Overview { RENEW_S } else { RENEW_READ_S };
     let path = visit.path();
     let with = |live| {
         let mut fields = Scope { live, ..scope.clone() }.fields();
         keep.iter().for_each(|(name, value)| fields.set(name, value.to_owned()));
         fields.link(path)
     };
-    view! { <Live live=scope.live every_s=RENEW_S resume=with(true) pause=with(false)/> }.into_any()
+    view! { <Live live=scope.live every_s=every_s resume=with(true) pause=with(false)/> }.into_any()
 }
 
 fn freshness(freshness: Option<Freshness>) -> AnyView {

@@ -1,6 +1,7 @@
 //! One file per page: its questions, then its markup.
 
 pub(crate) mod overview;
+pub(crate) mod different;
 pub(crate) mod slo;
 pub(crate) mod latency;
 pub(crate) mod fleet;

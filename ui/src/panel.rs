@@ -19,6 +19,13 @@ pub(crate) fn sql_link(sql: &str) -> String {
     fields.link("/sql")
 }
 
+/// A link to all rows of a statement as a file.
+pub(crate) fn csv_link(sql: &str) -> String {
+    let mut fields = Fields::default();
+    fields.set("q", sql.to_owned());
+    fields.link("/sql.csv")
+}
+
 /// A titled part of a page that renews itself. `note` says how the numbers are defined.
 pub(crate) fn panel(id: &'static str, title: &str, note: &str, asked: &[&Asked], body: AnyView) -> AnyView {
     view! {
@@ -47,6 +54,7 @@ fn statements(asked: &[&Asked]) -> Option<AnyView> {
                         <b>{what.to_owned()}</b>
                         <button type="button" class="copy" data-copy="">"Copy SQL"</button>
                         <a href=sql_link(&asked.sql)>"Open"</a>
+                        <a href=csv_link(&asked.sql) download="">"CSV"</a>
                     </p>
                     <pre>{stated(asked)}</pre>
                 </li>
@@ -168,12 +176,43 @@ pub(crate) struct Tile {
     pub(crate) note: String,
     /// The word that says the number rests on an assumption.
     pub(crate) flag: Option<String>,
+    /// What it was before, to tell how it changed.
+    pub(crate) before: Option<Before>,
     /// Its course over the range.
     pub(crate) course: Vec<Option<f64>>,
     /// Where it comes from.
     pub(crate) sql: String,
-    /// Where to read on.
+    /// Whether there was no answer.
     pub(crate) failed: bool,
+}
+
+/// The same number of another stretch of time.
+pub(crate) struct Before {
+    pub(crate) value: f64,
+    /// Which stretch, as it follows "against".
+    pub(crate) when: String,
+    /// Whether more of it is worse, as of a latency.
+    pub(crate) more_is_worse: bool,
+}
+
+impl Before {
+    /// The change in percent, with a sign and a colour where it is for the better or the worse; below one percent it is none.
+    fn chip(&self, now: f64) -> Option<AnyView> {
+        let change = (now - self.value) / self.value;
+        if !change.is_finite() {
+            return None;
+        }
+        let (sign, class) = match (change.abs() < 0.01, change > 0.0, self.more_is_worse) {
+            (true, ..) => ("±", "change"),
+            (_, true, true) => ("▲ ", "change worse"),
+            (_, false, true) => ("▼ ", "change better"),
+            (_, true, false) => ("▲ ", "change"),
+            (_, false, false) => ("▼ ", "change"),
+        };
+        let size = if change.abs() > 9.99 { ">999%".to_owned() } else { format!("{:.0}%", change.abs() * 100.0) };
+        let title = format!("against {}", self.when);
+        Some(view! { <span class=class title=title>{sign}{size}</span> }.into_any())
+    }
 }
 
 impl Tile {
@@ -181,11 +220,12 @@ impl Tile {
     pub(crate) fn view(self) -> AnyView {
         let shown = format::show(self.value, self.unit);
         let flag = self.flag.map(|flag| view! { <span class="flag">{flag}</span> });
+        let change = self.value.zip(self.before).and_then(|(now, before)| before.chip(now));
         let note = if self.failed { "the query failed, see below".to_owned() } else { self.note };
         view! {
             <div class="tile">
                 <h2>{self.label}{flag}</h2>
-                <p class="value"><b>{shown.number}</b><span class="unit">{shown.unit}</span></p>
+                <p class="value"><b>{shown.number}</b><span class="unit">{shown.unit}</span>{change}</p>
                 <p class="note">{note}</p>
                 <div class="course" inner_html=chart::spark(&self.course)></div>
                 <a class="sql" href=sql_link(&self.sql) aria-label=format!("SQL of {}", self.label)>"SQL"</a>

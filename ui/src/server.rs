@@ -1,5 +1,7 @@
 //! Routes, headers and cookies: the part of the dashboard that speaks HTTP.
 
+mod export;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,6 +116,7 @@ pub fn router(api: Arc<dyn QueryApi>, options: Options) -> Router {
         .route("/settings", get(settings))
         .route("/go", get(find))
         .route("/sql", get(sql).post(sql_posted))
+        .route("/sql.csv", get(export::csv))
         .route("/theme", post(theme))
         .fallback(not_found)
         .with_state(app)

@@ -168,15 +168,32 @@ pub(crate) fn traffic_over_time(scope: &Scope, span: (i64, i64), step_s: i64) ->
 /// Rows per page of requests.
 pub(crate) const PAGE: usize = 50;
 
+/// The scope and the filters of the requests page.
+fn filtered(scope: &Scope, filter: &RequestFilter, span: (i64, i64)) -> Where {
+    let clause = Where::scope(scope, span)
+        .and_equal("status", filter.status.as_deref())
+        .and_equal("host_id", filter.host.as_deref());
+    match filter.min_ttft_ms {
+        Some(ms) => clause.and(format!("ttft_s >= {}", ms / 1e3)),
+        None => clause,
+    }
+}
+
+/// How many requests arrived, by how they ended, one row per bucket.
+pub(crate) fn requests_over_time(scope: &Scope, filter: &RequestFilter, span: (i64, i64)) -> String {
+    let of = |status: &str| format!("sum(CASE WHEN status = '{status}' THEN 1 ELSE 0 END) AS {status}");
+    format!(
+        "SELECT {}, {}\nFROM calls\n{}\nGROUP BY bucket\nORDER BY bucket",
+        bucket(step(span)),
+        ["ok", "error", "cancelled"].map(of).join(", "),
+        filtered(scope, filter, span).clause()
+    )
+}
+
 /// One page of requests, and one row more to know whether another page follows.
 pub(crate) fn requests(scope: &Scope, filter: &RequestFilter, span: (i64, i64)) -> String {
     let column = filter.sort.column();
-    let mut clause = Where::scope(scope, span)
-        .and_equal("status", filter.status.as_deref())
-        .and_equal("host_id", filter.host.as_deref());
-    if let Some(ms) = filter.min_ttft_ms {
-        clause = clause.and(format!("ttft_s >= {}", ms / 1e3));
-    }
+    let mut clause = filtered(scope, filter, span);
     if filter.sort != Sort::Time {
         clause = clause.and(format!("{column} IS NOT NULL"));
     }

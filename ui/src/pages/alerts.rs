@@ -34,19 +34,14 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
             Some(_) => list(answer, &scope, visit.now_us),
             None => hint("No notification in this range."),
         });
+        let sheet = Sheet::new("Alerts", Place::Alerts, scope.clone()).told_by(&[&firing, &history, &choices]);
         let body = view! {
             {objectives.strip(&scope)}
             {panel("firing", "Firing", "the newest word of each alert, unless it is a day old", &[&firing], now)}
             {panel("history", "Notifications of the range", "newest first, at most 200", &[&history], past)}
         }
         .into_any();
-        Sheet {
-            filters: &PLACE,
-            renews: true,
-            body,
-            choices: Some(choices),
-            ..Sheet::new("Alerts", Place::Alerts, scope.clone())
-        }
+        Sheet { filters: &PLACE, renews: true, body, choices: Some(choices), ..sheet }
     })
 }
 

@@ -8,7 +8,7 @@ use viz::bar::Part;
 use viz::format::{self, Unit};
 use viz::heat::{Cell, HeatMap};
 
-use super::TTFT_LIMIT_S;
+use super::{TTFT_LIMIT_S, different};
 use crate::ask::{Answer, Asked, Row};
 use crate::frame::{self, Place, Sheet};
 use crate::panel::plot::{Axis, P50, P90, P99, heat_map, line_chart, series_of, stack_chart};
@@ -106,6 +106,7 @@ struct Asks {
     heat: Asked,
     split: Asked,
     groups: Asked,
+    different: Option<Asked>,
 }
 
 pub(crate) async fn page(app: &App, visit: &Visit) -> String {
@@ -113,14 +114,21 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
     let span = scope.resolve(visit.now_us);
     let questions = Questions::new(&view, &scope, span);
     let ask = |name, sql| app.asker.panel(name, visit.now_us, sql);
-    let (choices, course, heat, split, groups) = tokio::join!(
+    let different = async {
+        match questions.different() {
+            Some(sql) => Some(ask("latency.different", sql).await),
+            None => None,
+        }
+    };
+    let (choices, course, heat, split, groups, different) = tokio::join!(
         frame::choices(app, visit, &scope),
         ask("latency.percentiles", questions.course()),
         ask("latency.heat", questions.heat()),
         ask("latency.split", questions.split()),
         ask("latency.groups", questions.groups()),
+        different,
     );
-    let asks = Asks { course, heat, split, groups };
+    let asks = Asks { course, heat, split, groups, different };
     frame::render(app, visit, || {
         let nothing = matches!(&asks.course.outcome, Ok(answer) if answer.first().is_none());
         let shown = if nothing {
@@ -181,6 +189,15 @@ fn panels(visit: &Visit, view: &View, scope: &Scope, questions: &Questions<'_>, 
     let course = answered(visit, &asks.course, |answer| percentiles(answer, axis, title, limit));
     let split = answered(visit, &asks.split, |answer| split(answer, axis, questions.splits_fully()));
     let groups = answered(visit, &asks.groups, |answer| groups(answer, view, scope));
+    let different = asks.different.as_ref().map(|asked| {
+        let narrowed = |scope: &Scope| view.link(scope);
+        let body = answered(visit, asked, |answer| {
+            different::view(answer, ("among the slowest", "No call is slower than others"), scope, &narrowed)
+        });
+        let note =
+            "calls from the 95th percentile on against all calls; a node leads to its page, all else narrows this one";
+        panel("different", "What is different about the slowest twentieth", note, &[asked], body)
+    });
     let by = By::all(view.metric)
         .into_iter()
         .map(|by| (by.name().to_owned(), by.name().to_owned(), View { by, ..*view }.link(scope)))
@@ -198,6 +215,7 @@ fn panels(visit: &Visit, view: &View, scope: &Scope, questions: &Questions<'_>, 
         </div>
         {(view.metric != Metric::Itl).then(|| panel("split", "Where the time to the first token goes", split_note, &[&asks.split], split))}
         {panel("groups", "Who is slow", "slowest p99 first; percentiles are of all calls of the row, never averaged", &[&asks.groups], view! { {choices("Grouped by", view.by.name(), by)}{groups} }.into_any())}
+        {different}
     }
     .into_any()
 }

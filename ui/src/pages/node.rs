@@ -170,10 +170,20 @@ fn tiles(asks: &Asks) -> AnyView {
     let course = |asked: &Asked, column: &str| -> Vec<Option<f64>> {
         asked.outcome.as_ref().map(|answer| answer.rows().map(|row| row.number(column)).collect()).unwrap_or_default()
     };
-    let last = |asked: &Asked, column: &str| course(asked, column).into_iter().rev().flatten().next();
+    let (made, minute) = newest_minute(&asks.work);
     let tile = |label, value, unit, note: String, asked: &Asked, course| {
-        Tile { label, value, unit, note, flag: None, course, sql: asked.sql.clone(), failed: asked.outcome.is_err() }
-            .view()
+        Tile {
+            label,
+            value,
+            unit,
+            note,
+            flag: None,
+            before: None,
+            course,
+            sql: asked.sql.clone(),
+            failed: asked.outcome.is_err(),
+        }
+        .view()
     };
     let cost = first(&asks.cost);
     let basis = cost.as_ref().and_then(|row| row.text("basis")).unwrap_or("no price is known").to_owned();
@@ -181,10 +191,28 @@ fn tiles(asks: &Asks) -> AnyView {
     view! {
         {tile("TTFT p99", of(&own, "p99"), Unit::Seconds, peer("p99", Unit::Seconds), &asks.peers, course(&asks.course, "p99"))}
         {tile("Mean queue", of(&own, "queue_s"), Unit::Seconds, peer("queue_s", Unit::Seconds), &asks.peers, course(&asks.course, "queue_s"))}
-        {tile("Output tokens", last(&asks.work, "tokens_per_s"), Unit::TokensPerSecond, "of the newest minute".to_owned(), &asks.work, course(&asks.work, "tokens_per_s"))}
+        {tile("Output tokens", made, Unit::TokensPerSecond, minute, &asks.work, course(&asks.work, "tokens_per_s"))}
         {tile("Price", of(&cost, "usd_per_hour"), Unit::UsdPerHour, format!("{basis}; {spent} in this range"), &asks.cost, Vec::new())}
     }
     .into_any()
+}
+
+/// Tokens a second of the newest bucket that is over: one that still runs has not made all of its tokens.
+fn newest_minute(work: &Asked) -> (Option<f64>, String) {
+    let over = work.outcome.as_ref().ok().and_then(|answer| {
+        let until_us = answer.raw().freshness?.newest_time_us;
+        let starts: Vec<i64> = answer.rows().filter_map(|row| row.time("bucket")).collect();
+        let step_us = starts.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(60_000_000);
+        let is_over = |row: &Row<'_>| row.time("bucket").is_some_and(|start| start + step_us <= until_us);
+        answer.rows().filter(is_over).last()
+    });
+    match over {
+        Some(row) => {
+            let start = row.time("bucket").map(viz::hover::clock).unwrap_or_default();
+            (row.number("tokens_per_s"), format!("mean of the bucket from {start} on"))
+        }
+        None => (None, "no minute of this range is over yet".to_owned()),
+    }
 }
 
 fn percentiles(answer: &Answer, axis: Axis) -> AnyView {

@@ -12,7 +12,7 @@ use super::{TTFT_LIMIT_S, slo};
 use crate::ask::{Answer, Asked, Row};
 use crate::frame::{self, Place, Sheet};
 use crate::panel::plot::{line_chart, series_by};
-use crate::panel::{Tile, answered, empty, panel};
+use crate::panel::{Before, Tile, answered, empty, panel};
 use crate::server::{App, Visit};
 use crate::sql;
 use crate::urlstate::{Dimension, Scope};
@@ -21,6 +21,8 @@ use crate::urlstate::{Dimension, Scope};
 struct Asks {
     choices: Asked,
     traffic: Asked,
+    /// The same of the stretch before the page's.
+    earlier: Asked,
     course: Asked,
     economy: economy::Asks,
     objectives: slo::Objectives,
@@ -31,14 +33,16 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
     let span = scope.resolve(visit.now_us);
     let step_s = sql::step(span);
     let ask = |name, sql| app.asker.panel(name, visit.now_us, sql);
-    let (choices, traffic, course, economy, objectives) = tokio::join!(
+    let key = scope.link("");
+    let (choices, traffic, earlier, course, economy, objectives) = tokio::join!(
         frame::choices(app, visit, &scope),
         ask("overview.traffic", sql::traffic(&scope, span)),
+        app.asker.kept("overview.earlier", &key, visit.now_us, sql::traffic(&scope, before(span))),
         ask("overview.course", sql::traffic_over_time(&scope, span, step_s)),
         economy::ask(app, visit, &scope, span),
         slo::ask(app, visit, &scope),
     );
-    let asks = Asks { choices, traffic, course, economy, objectives };
+    let asks = Asks { choices, traffic, earlier, course, economy, objectives };
     frame::render(app, visit, || {
         let body = body(app, visit, &scope, span, &asks);
         let sheet = Sheet::new("Overview", Place::Overview, scope.clone()).told_by(&[&asks.traffic, &asks.choices]);
@@ -84,6 +88,11 @@ fn body(app: &App, visit: &Visit, scope: &Scope, span: (i64, i64), asks: &Asks) 
     .into_any()
 }
 
+/// As long a stretch before.
+fn before((from, to): (i64, i64)) -> (i64, i64) {
+    (from.saturating_sub(to.saturating_sub(from)), from)
+}
+
 /// A total over nothing is a row too, of zero requests.
 fn has_traffic(answer: &Answer) -> bool {
     answer.rows().any(|row| row.number("total") == Some(0.0))
@@ -100,6 +109,12 @@ impl Asks {
     /// The row of all regions together.
     fn fleet(&self) -> Option<Row<'_>> {
         self.traffic.outcome.as_ref().ok()?.rows().find(|row| row.number("total") == Some(1.0))
+    }
+
+    /// A number of the stretch before, where there was one as long.
+    fn before(&self, column: &str, more_is_worse: bool) -> Option<Before> {
+        let row = self.earlier.outcome.as_ref().ok()?.rows().find(|row| row.number("total") == Some(1.0))?;
+        Some(Before { value: row.number(column)?, when: "as long a stretch before".to_owned(), more_is_worse })
     }
 
     /// Where the page's TTFT was measured: one place for all of it, the nearest to the engine that measured any call.
@@ -167,7 +182,8 @@ fn tiles(asks: &Asks) -> AnyView {
     let failed = asks.traffic.outcome.is_err();
     let traffic = |label, column: &str, unit, note: String, course| {
         let sql = asks.traffic.sql.clone();
-        Tile { label, value: number(column), unit, note, flag: None, course, sql, failed }.view()
+        let before = asks.before(column, unit == Unit::Seconds);
+        Tile { label, value: number(column), unit, note, flag: None, before, course, sql, failed }.view()
     };
     view! {
         {traffic("TTFT p50", &median, Unit::Seconds, format!("arrival to first token, {}", ttft.note()), asks.worst_over_time(&median))}

@@ -133,7 +133,7 @@ fn tiles(asks: &Asks) -> AnyView {
     let per_token = of("tokens_per_joule").filter(|ratio| *ratio > 0.0).map(|ratio| 1.0 / ratio);
     let tile = |label, value, unit, note: String| {
         let (sql, failed) = (asks.total.sql.clone(), asks.total.outcome.is_err());
-        Tile { label, value, unit, note, flag: flag.clone(), course: Vec::new(), sql, failed }.view()
+        Tile { label, value, unit, note, flag: flag.clone(), before: None, course: Vec::new(), sql, failed }.view()
     };
     let tokens = format::text(of("output_tokens"), Unit::Tokens);
     view! {

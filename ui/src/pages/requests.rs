@@ -5,6 +5,7 @@ use viz::format::{self, Unit};
 
 use crate::ask::{Answer, Row};
 use crate::frame::{self, Place, Sheet};
+use crate::panel::plot::{Axis, series_of, stack_chart};
 use crate::panel::{answered, empty, number, panel};
 use crate::server::{App, Visit};
 use crate::sql;
@@ -14,17 +15,22 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
     let scope = Scope::parse(&visit.query);
     let filter = RequestFilter::parse(&visit.query);
     let span = scope.resolve(visit.now_us);
-    let (choices, list) = tokio::join!(
+    let (choices, list, course) = tokio::join!(
         frame::choices(app, visit, &scope),
         app.asker.panel("requests.list", visit.now_us, sql::requests(&scope, &filter, span)),
+        app.asker.panel("requests.course", visit.now_us, sql::requests_over_time(&scope, &filter, span)),
     );
     frame::render(app, visit, || {
         let rows = answered(visit, &list, |answer| match answer.first() {
             Some(_) => table(answer, &scope, &filter),
             None => empty(app, &scope, &choices, "requests"),
         });
+        let axis = Axis { span_us: span, step_s: sql::step(span) };
+        let columns = answered(visit, &course, |answer| by_status(answer, axis));
+        let note = format!("arrived in {} s; drag over it to narrow the range", axis.step_s);
         let body = view! {
             {filters(&scope, &filter)}
+            {panel("course", "Requests by how they ended", &note, &[&course], columns)}
             {panel("requests", "Requests", "each call once, as measured nearest to the engine; TTFT from arrival to first token", &[&list], rows)}
         }
         .into_any();
@@ -38,6 +44,12 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
             ..Sheet::new("Requests", Place::Requests, scope.clone()).told_by(&[&list])
         }
     })
+}
+
+fn by_status(answer: &Answer, axis: Axis) -> AnyView {
+    let columns = [("ok", "ok", 0), ("error", "error", 0), ("cancelled", "cancelled", 0)];
+    let chart = axis.chart("Requests by how they ended", Unit::Count, answer, series_of(answer, &columns));
+    stack_chart(&chart, &["decode", "failed", "rest"])
 }
 
 /// The fields of this page that the scope bar must carry along; a page's key makes no sense in another range.

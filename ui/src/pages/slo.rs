@@ -1,7 +1,6 @@
 //! Objectives: which of them burn, and how much of their budgets is left.
 
 pub(crate) mod detail;
-mod different;
 pub(crate) mod terms;
 
 use leptos::prelude::*;

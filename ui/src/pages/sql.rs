@@ -1,5 +1,8 @@
 //! The SQL page: a statement in the URL, its answer as a table, and what served it.
 
+mod picture;
+mod tables;
+
 use leptos::prelude::*;
 use serde_json::Value;
 use telemetry::contract::{AnswerColumn, ApiError, SqlAnswer};
@@ -7,7 +10,7 @@ use viz::format::{self, Unit};
 
 use crate::ask::Answer;
 use crate::frame::{self, Place, Sheet};
-use crate::panel::sql_link;
+use crate::panel::{answered, csv_link, sql_link};
 use crate::server::{App, Visit};
 use crate::urlstate::{Fields, Scope};
 
@@ -35,16 +38,20 @@ const STARTS: [(&str, &str); 6] = [
 
 pub(crate) async fn page(app: &App, visit: &Visit) -> String {
     let statement = Fields::parse(&visit.query).long_text("q");
-    let outcome = match &statement {
-        Some(statement) => Some(app.asker.typed(statement, ROWS).await),
-        None => None,
+    let run = async {
+        match &statement {
+            Some(statement) => Some(app.asker.typed(statement, ROWS).await),
+            None => None,
+        }
     };
+    let tables = app.asker.kept("sql.tables", "", visit.now_us, tables::SQL.to_owned());
+    let (outcome, tables) = tokio::join!(run, tables);
     frame::render(app, visit, move || {
         let freshness =
             outcome.as_ref().and_then(|outcome| outcome.as_ref().ok()).and_then(|answer| answer.raw().freshness);
         let result = match &outcome {
             None => starts(),
-            Some(Ok(answer)) => result(answer),
+            Some(Ok(answer)) => result(answer, statement.as_deref().unwrap_or_default()),
             Some(Err(error)) => refused(error),
         };
         // The renderer leaves the text of a textarea as it is, so it is escaped here.
@@ -54,13 +61,24 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
                 <label for="q">"Statement"</label>
                 <textarea id="q" name="q" rows="7" spellcheck="false" autocapitalize="off" autocomplete="off"
                     placeholder="SELECT region, count(*) FROM calls GROUP BY region" inner_html=typed></textarea>
-                <p><button class="main">"Run"</button><span class="hint">"read-only; tables and views are listed by SHOW TABLES"</span></p>
+                <p><button class="main">"Run"</button>{plan(statement.as_deref())}<span class="hint">"read-only; PostgreSQL's dialect as far as DataFusion speaks it"</span></p>
             </form>
-            {result}
+            <div class="bench">
+                <div class="stack">{result}</div>
+                {answered(visit, &tables, tables::view)}
+            </div>
         }
         .into_any();
         Sheet { freshness, body, ..Sheet::new("SQL", Place::Sql, Scope::parse(&visit.query)) }
     })
+}
+
+/// The way to the plan of a statement, which is a statement too.
+fn plan(statement: Option<&str>) -> Option<AnyView> {
+    let statement = statement?.trim_start();
+    let first = statement.split_whitespace().next().unwrap_or_default().to_ascii_uppercase();
+    matches!(first.as_str(), "SELECT" | "WITH")
+        .then(|| view! { <a href=sql_link(&format!("EXPLAIN {statement}"))>"Plan"</a> }.into_any())
 }
 
 fn starts() -> AnyView {
@@ -83,7 +101,7 @@ fn refused(error: &ApiError) -> AnyView {
     .into_any()
 }
 
-fn result(answer: &Answer) -> AnyView {
+fn result(answer: &Answer, statement: &str) -> AnyView {
     let raw = answer.raw();
     let heads = raw.columns.iter().map(heading);
     let rows = raw.rows.iter().map(|row| {
@@ -93,8 +111,9 @@ fn result(answer: &Answer) -> AnyView {
     let none = raw.rows.is_empty().then(|| view! { <p class="hint">"The statement ran and returned no rows."</p> });
     view! {
         <section class="panel" aria-label="Result">
-            <p class="served">{served(raw)}</p>
+            <p class="served">{served(raw)}" · "<a href=csv_link(statement) download="">"CSV"</a></p>
             {none}
+            {picture::of(answer)}
             <div class="scroll" tabindex="0" role="region" aria-label="Rows">
                 <table class="list">
                     <thead><tr>{heads.collect_view()}</tr></thead>

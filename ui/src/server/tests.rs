@@ -201,6 +201,17 @@ async fn the_policy_for_idle_time_is_named_wherever_cost_is() {
 }
 
 #[tokio::test]
+async fn what_is_missing_from_the_numbers_is_said_once_and_above_them() {
+    for path in ["/", "/latency", "/fleet", "/cost", "/slo/ttft-eu", "/node/node-a"] {
+        let (_, html) = get_page(Fleet::Partial, path).await;
+        assert_eq!(html.matches("lake dublin did not answer: eu-west-1 is missing").count(), 1, "{path}");
+        let (before, after) = html.split_once("lake dublin").unwrap();
+        assert!(!before.contains("<main") && after.contains("<main"), "{path}");
+        assert!(after.contains("us-east-1"), "what answered is shown: {path}");
+    }
+}
+
+#[tokio::test]
 async fn a_new_lake_says_where_to_send_data() {
     let (_, html) = get_page(Fleet::New, "/").await;
     assert!(html.contains("Nothing has arrived yet."));
@@ -237,6 +248,19 @@ async fn a_refused_statement_shows_message_and_hint() {
     let (_, html) = get_page(Fleet::Busy, "/sql?q=%3C/textarea%3E%3Cscript%3E").await;
     assert!(!html.contains("<script>"), "and cannot leave its box");
     assert!(html.contains("requests version 412") && html.contains("served by raw rows, local"));
+}
+
+#[tokio::test]
+async fn an_answer_over_time_is_drawn_and_any_answer_is_a_file() {
+    let sql = "/sql?q=SELECT+date_bin(INTERVAL+'60+seconds',+time)+AS+bucket,+region,+sum(x)+AS+x%0AFROM+calls";
+    let (_, html) = get_page(Fleet::Busy, sql).await;
+    assert!(html.contains("<svg class=\"chart\"") && html.contains(">Plan</a>"));
+    let (_, html) = get_page(Fleet::Busy, "/sql?q=SELECT+1").await;
+    assert!(!html.contains("<svg class=\"chart\""), "a list of requests has no single number over time");
+    let (status, csv) = get_page(Fleet::Busy, "/sql.csv?q=SELECT+1").await;
+    assert_eq!((status, csv.lines().count()), (StatusCode::OK, 52), "a heading and every row");
+    assert_eq!(get_page(Fleet::Busy, "/sql.csv").await.0, StatusCode::BAD_REQUEST);
+    assert_eq!(get_page(Fleet::Down, "/sql.csv?q=SELECT+1").await.0, StatusCode::SERVICE_UNAVAILABLE);
 }
 
 #[tokio::test]

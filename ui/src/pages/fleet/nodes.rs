@@ -25,7 +25,7 @@ pub(crate) struct Asks {
     engines: Asked,
     cost: Asked,
     energy: Asked,
-    /// The end of the stretch, µs, and not after the present.
+    /// The end of the stretch, µs, and not after the newest row: answers are shared, and may be a while old.
     until_us: i64,
 }
 
@@ -65,7 +65,9 @@ pub(crate) async fn ask(app: &App, visit: &Visit, scope: &Scope) -> Asks {
         ask("fleet.cost", cost_sql(&clause(span))),
         ask("fleet.energy", energy_sql(&clause(span))),
     );
-    Asks { work, calls, engines, cost, energy, until_us: span.1.min(visit.now_us) }
+    let newest = work.outcome.as_ref().ok().and_then(|answer| answer.raw().freshness).map(|fresh| fresh.newest_time_us);
+    let until_us = span.1.min(newest.unwrap_or(visit.now_us));
+    Asks { work, calls, engines, cost, energy, until_us }
 }
 
 fn work_sql(clause: &Where) -> String {

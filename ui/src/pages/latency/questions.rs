@@ -2,6 +2,7 @@
 //! minutes, whose histograms add up.
 
 use super::View;
+use crate::pages::different;
 use crate::sql::{Where, bucket, minute_step, quantiles, step};
 use crate::urlstate::{Dimension, Scope};
 
@@ -63,6 +64,9 @@ impl Metric {
         }
     }
 }
+
+/// Calls from this percentile on are the slowest.
+const SLOW: f64 = 0.95;
 
 /// A range from which on minutes are read instead of calls, in seconds of its step.
 const MINUTES_FROM_STEP_S: i64 = 300;
@@ -174,6 +178,19 @@ impl<'a> Questions<'a> {
         )
     }
 
+    /// What the slowest calls have in common; only where single calls are read.
+    pub(super) fn different(&self) -> Option<String> {
+        if self.source != Source::Calls {
+            return None;
+        }
+        let (column, clause) = (self.view.metric.column(), self.clause().clause());
+        let ranked = different::sql(&format!("{column} >= bar"), &format!("latency CROSS JOIN slow\n{clause}"));
+        Some(format!(
+            "WITH slow AS (\n  SELECT exph_quantile(exph({column}), {SLOW}) AS bar FROM latency\n  {}\n)\n{ranked}",
+            clause.replace('\n', "\n  ")
+        ))
+    }
+
     fn table(&self) -> &'static str {
         match self.source {
             Source::Calls => "latency",
@@ -249,6 +266,15 @@ mod tests {
                 assert_eq!(sql.matches("measured_at = '").count(), 1, "{sql}");
             }
         }
+    }
+
+    #[test]
+    fn the_slowest_are_compared_with_calls_of_the_same_place() {
+        let (view, scope) = (View::parse("at=client&metric=e2e"), Scope::default());
+        let sql = Questions::new(&view, &scope, HOUR).different().unwrap();
+        assert!(sql.starts_with("WITH slow AS") && sql.contains("WHEN e2e_s >= bar THEN 1"), "{sql}");
+        assert_eq!(sql.matches("measured_at = 'client'").count(), 2, "{sql}");
+        assert_eq!(Questions::new(&view, &scope, DAY).different(), None, "minutes do not tell calls apart");
     }
 
     #[test]

@@ -164,6 +164,7 @@ impl Asks {
                 unit,
                 note,
                 flag,
+                before: None,
                 course: Vec::new(),
                 sql: asked.sql.clone(),
                 failed: asked.outcome.is_err(),

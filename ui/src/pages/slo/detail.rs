@@ -4,12 +4,12 @@ use leptos::prelude::*;
 use viz::chart::Line;
 use viz::format::{self, Unit};
 
+use super::Objectives;
 use super::terms::{self, FAST, SLOW, State, Terms};
-use super::{Objectives, different};
 use crate::ask::{Answer, Asked, Row};
 use crate::frame::{self, Place, Sheet};
-use crate::pages::latency;
 use crate::pages::requests::{request_link, stamp};
+use crate::pages::{different, latency};
 use crate::panel::plot::{Axis, line_chart, series_of};
 use crate::panel::{answered, heads, hint, number, panel, table, text};
 use crate::server::{App, Visit};
@@ -24,6 +24,7 @@ struct Asks {
     before: Asked,
     heat: Option<Asked>,
     different: Asked,
+    measures: Asked,
     calls: Asked,
 }
 
@@ -72,14 +73,15 @@ async fn ask(app: &App, visit: &Visit, scope: &Scope, terms: &Terms) -> Asks {
             None => None,
         }
     };
-    let (course, before, heat, different, calls) = tokio::join!(
+    let (course, before, heat, different, measures, calls) = tokio::join!(
         ask("slo detail.burn", course_sql(terms, span)),
         ask("slo detail.budget before", before_sql(terms, span)),
         heat,
-        ask("slo detail.different", different::sql(terms, Where::scope(scope, span))),
+        ask("slo detail.different", different::sql(&terms.is_bad(), &counting(terms, scope, span))),
+        ask("slo detail.measures", different::measures_sql(&terms.is_bad(), &counting(terms, scope, span))),
         ask("slo detail.calls", calls_sql(terms, scope, span)),
     );
-    Asks { course, before, heat, different, calls }
+    Asks { course, before, heat, different, measures, calls }
 }
 
 fn course_sql(terms: &Terms, span: (i64, i64)) -> String {
@@ -108,6 +110,11 @@ fn heat_sql(terms: &Terms, scope: &Scope, span: (i64, i64), column: &str) -> Str
     )
 }
 
+/// The calls that count, as they follow FROM.
+fn counting(terms: &Terms, scope: &Scope, span: (i64, i64)) -> String {
+    format!("latency\n{}", terms.counting(Where::scope(scope, span)).clause())
+}
+
 fn calls_sql(terms: &Terms, scope: &Scope, span: (i64, i64)) -> String {
     let clause = terms.counting(Where::scope(scope, span)).and(terms.is_bad());
     let order = terms.column().unwrap_or("time");
@@ -134,7 +141,10 @@ fn panels(visit: &Visit, scope: &Scope, terms: &Terms, objectives: &Objectives, 
         )
     });
     let here = path(&["slo", &terms.name]);
-    let different = answered(visit, &asks.different, |answer| different::view(answer, scope, &here));
+    let different = answered(visit, &asks.different, |answer| {
+        different::view(answer, ("not good", "Every call was good"), scope, &|scope| scope.link(&here))
+    });
+    let measures = answered(visit, &asks.measures, |answer| different::measures(answer, "not good"));
     let calls = answered(visit, &asks.calls, |answer| calls(answer, scope));
     let note = "share of the calls that were not good against share of all calls that count; a node leads to its page, all else narrows this one";
     view! {
@@ -144,7 +154,10 @@ fn panels(visit: &Visit, scope: &Scope, terms: &Terms, objectives: &Objectives, 
             {panel("burn", "Burn rate", &format!("alerts: {FAST}× over 5 min and 1 h, {SLOW}× over 30 min and 6 h"), &[&asks.course], burn)}
         </div>
         {panel("different", "What is different about them", note, &[&asks.different], different)}
-        {heat}
+        <div class="pair">
+            {panel("measures", "What they have more of", "means of the calls that were not good and of the others", &[&asks.measures], measures)}
+            {heat}
+        </div>
         {panel("calls", "Calls that were not good", "the worst first", &[&asks.calls], calls)}
     }
     .into_any()

@@ -23,6 +23,8 @@ pub(super) enum Fleet {
     Down,
     /// Only the cost views fail.
     CostDown,
+    /// One of several lakes does not answer.
+    Partial,
 }
 
 impl QueryApi for Fleet {
@@ -58,7 +60,7 @@ impl Fleet {
             freshness: Some(Freshness { newest_time_us: NOON - 1_400_000, lag_s: 1.4 }),
             version: BTreeMap::from([("requests".to_owned(), 412)]),
             served_by: "raw rows, local".into(),
-            notice: None,
+            notice: (self == Fleet::Partial).then(|| "lake dublin did not answer: eu-west-1 is missing".to_owned()),
             truncated: false,
             elapsed_ms: 12.5,
         })
@@ -67,7 +69,8 @@ impl Fleet {
 
 fn kind_of(name: &str) -> &'static str {
     match name {
-        "region" | "model" | "tenant" | "trace_id" | "span_id" | "status" | "host_type" => "Utf8",
+        "bucket" => "Timestamp",
+        "time" | "region" | "model" | "tenant" | "trace_id" | "span_id" | "status" | "host_type" => "Utf8",
         _ => "Float64",
     }
 }
