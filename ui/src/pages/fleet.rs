@@ -30,7 +30,7 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
                 {failures(visit, &asks.asked())}
                 {panel("map", "Regions", note, &work, regions(&asks, &known, &scope))}
                 {panel("models", "Models by region", "TTFT p99 at the engine, output tokens a second", &work, grid)}
-                {panel("nodes", "Nodes", &format!("slowest first; {note}"), &asks.asked(), nodes::list(&known, &scope))}
+                {panel("nodes", "Nodes", &format!("slowest first; {note}; engine time: requests, padding, idle"), &asks.asked(), nodes::list(&known, &scope))}
             }
             .into_any()
         };
@@ -79,7 +79,7 @@ pub(crate) async fn region(app: &App, visit: &Visit, region: &str) -> String {
                     {panel("ttft", "TTFT p99 by node", &note, &[&slow], chart(&slow, "ttft_p99", "TTFT p99 by node", Unit::Seconds, Some(TTFT_LIMIT_S)))}
                     {panel("queues", "Requests that wait, by node", &note, &[&queues], chart(&queues, "waiting", "Waiting requests by node", Unit::Plain, None))}
                 </div>
-                {panel("nodes", "Figures by node", &format!("slowest first; {}", present_note(&scope)), &asks.asked(), nodes::list(&known, &links))}
+                {panel("nodes", "Figures by node", &format!("slowest first; {}; engine time: requests, padding, idle", present_note(&scope)), &asks.asked(), nodes::list(&known, &links))}
             }
             .into_any()
         };

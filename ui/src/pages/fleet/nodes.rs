@@ -189,7 +189,7 @@ impl Asks {
             }
             _ => {
                 node.watts = row.number("watts");
-                node.energy_basis = [text("confidence"), text("boundary")].join(", ");
+                node.energy_basis = [text("confidence"), text("boundary")].join(",\u{a0}");
             }
         }
     }
@@ -235,7 +235,7 @@ pub(crate) fn list(nodes: &[Node], scope: &Scope) -> AnyView {
         "#batch",
         "#waiting",
         "#KV",
-        "requests · padding · idle",
+        "engine time",
         "#power",
         "#per hour",
         "version",
