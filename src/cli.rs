@@ -87,6 +87,8 @@ pub(crate) enum Command {
     Sql(commands::sql::Flags),
     /// Makes a token for a principal, and the hash that the settings hold of it
     Token,
+    /// Reckons recorded calls on another machine, in another region, bought otherwise; says what it assumes
+    WhatIf(commands::what_if::Flags),
     /// Checks settings, directories, object store and clock
     Check(commands::check::Flags),
     /// Writes files for Grafana and Prometheus

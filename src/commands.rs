@@ -7,6 +7,7 @@ pub(crate) mod sql;
 pub(crate) mod check;
 pub(crate) mod export;
 pub(crate) mod token;
+pub(crate) mod what_if;
 
 use crate::cli::{Cli, Command};
 use crate::failure::Failure;
@@ -24,6 +25,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Gateway(flags) => roles::gateway(&common, &flags).await,
         Command::Sql(flags) => sql::run(&common, &flags).await,
         Command::Token => token::run(),
+        Command::WhatIf(flags) => what_if::run(&common, &flags).await,
         Command::Export(export) => export::run(&export),
         Command::Check(flags) => check::run(&common, &flags).await,
         Command::Bench(bench) => Ok(crate::bench::run(bench).await?),

@@ -15,6 +15,8 @@ fn generated_pages_are_up_to_date() {
         ("docs/wire.md", telemetry::docs::wire_markdown()),
         ("docs/metrics.md", query::docs::metrics_markdown()),
         ("docs/collector-metrics.md", collector::docs::metrics_markdown()),
+        ("docs/power.md", telemetry::power::markdown()),
+        ("docs/rufus.md", telemetry::rufus::markdown()),
         ("docs/dialects.md", collector::docs::dialects_markdown()),
     ];
     for (path, wanted) in pages {

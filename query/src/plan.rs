@@ -20,6 +20,7 @@ mod several;
 mod view;
 mod watch;
 mod weigh;
+mod what_if;
 
 use std::{
     borrow::Cow,
@@ -225,6 +226,7 @@ impl Scope {
     fn asked(self: &Arc<Self>, time_zone: Option<&str>) -> Result<SessionState> {
         let mut state = self.shared.session(catalog::Catalogs::seen(self), self.now_us);
         state.register_udf(cancel::function(&self.running, &self.reader))?;
+        state.register_udtf(what_if::NAME, Arc::new(what_if::WhatIf::new(self)));
         if let Some(zone) = time_zone {
             if Tz::from_str(zone).is_err() {
                 return plan_err!(

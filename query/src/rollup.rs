@@ -29,7 +29,10 @@ pub(crate) mod status;
 
 mod read;
 
-use telemetry::table::{DEVICES, DEVICES_1M, HOSTS_1M, REQUESTS, REQUESTS_1M, TOKENS, TOKENS_1M, Table, USAGE_1H};
+use telemetry::table::{
+    COSTS_1H, DEVICES, DEVICES_1M, HOSTS_1M, NODES, POWER_MODELS, PRICES, REQUESTS, REQUESTS_1M, Role, TOKENS,
+    TOKENS_1M, Table, USAGE_1H,
+};
 
 use crate::views::View;
 pub(crate) use objective::{Objective, judges, judging};
@@ -53,7 +56,14 @@ pub(crate) struct Rollup {
     pub(crate) window_us: i64,
     /// Length of the stretch that a file covers, microseconds.
     pub(crate) file_us: i64,
+    /// Keys of one window that are told apart; the least of the others become one.
+    pub(crate) keys_max: usize,
 }
+
+/// Keys of a window, unless it is known to have more.
+const KEYS_MAX: usize = 10_000;
+/// Hosts times tenants times parts of an hour: those of 10,000 hosts.
+const COST_KEYS_MAX: usize = 200_000;
 
 /// A table that windows are computed from.
 #[derive(Debug)]
@@ -67,11 +77,21 @@ const fn source(table: &'static Table, before: i64, after: i64) -> Source {
     Source { table, reach: (before, after) }
 }
 
+/// A table of dated facts: a row changes what comes after it, for as long as there is anything.
+const fn facts(table: &'static Table) -> Source {
+    Source { table, reach: (0, i64::MAX / 4) }
+}
+
+/// Whether rows are of events, so that there are windows where there are rows.
+fn is_of_events(table: &Table) -> bool {
+    table.role != Role::Reference
+}
+
 const HOUR_US: i64 = 60 * MINUTE_US;
 const DAY_US: i64 = 24 * HOUR_US;
 
 /// All roll-ups, in the order in which they are built.
-pub(crate) const ROLLUPS: [&Rollup; 5] = [
+pub(crate) const ROLLUPS: [&Rollup; 6] = [
     // A row measured near the engine, come late, takes the count from one that arrived at a gateway up to a minute before.
     &Rollup {
         table: &REQUESTS_1M,
@@ -79,6 +99,7 @@ pub(crate) const ROLLUPS: [&Rollup; 5] = [
         sources: &[source(&REQUESTS, 1, 1)],
         window_us: MINUTE_US,
         file_us: HOUR_US,
+        keys_max: KEYS_MAX,
     },
     // The gap before the token that follows lies in its own minute.
     &Rollup {
@@ -87,6 +108,7 @@ pub(crate) const ROLLUPS: [&Rollup; 5] = [
         sources: &[source(&TOKENS, 0, 1)],
         window_us: MINUTE_US,
         file_us: HOUR_US,
+        keys_max: KEYS_MAX,
     },
     // A sample on the minute closes the one before; the step to the next sample may be two minutes long.
     &Rollup {
@@ -95,6 +117,7 @@ pub(crate) const ROLLUPS: [&Rollup; 5] = [
         sources: &[source(&REQUESTS, 0, 0), source(&TOKENS, 0, 0), source(&DEVICES, 1, 2)],
         window_us: MINUTE_US,
         file_us: HOUR_US,
+        keys_max: KEYS_MAX,
     },
     &Rollup {
         table: &DEVICES_1M,
@@ -102,6 +125,7 @@ pub(crate) const ROLLUPS: [&Rollup; 5] = [
         sources: &[source(&DEVICES, 1, 2)],
         window_us: MINUTE_US,
         file_us: HOUR_US,
+        keys_max: KEYS_MAX,
     },
     &Rollup {
         table: &USAGE_1H,
@@ -109,6 +133,23 @@ pub(crate) const ROLLUPS: [&Rollup; 5] = [
         sources: &[source(&REQUESTS, 1, 1)],
         window_us: HOUR_US,
         file_us: DAY_US,
+        keys_max: KEYS_MAX,
+    },
+    // A call is in flight for up to fifteen minutes after it came; a host's power model counts where no sample does.
+    &Rollup {
+        table: &COSTS_1H,
+        view: &views::COSTS_HOURS,
+        sources: &[
+            source(&REQUESTS, 1, 16),
+            source(&TOKENS, 1, 2),
+            source(&DEVICES, 1, 2),
+            facts(&NODES),
+            facts(&PRICES),
+            facts(&POWER_MODELS),
+        ],
+        window_us: HOUR_US,
+        file_us: HOUR_US,
+        keys_max: COST_KEYS_MAX,
     },
 ];
 

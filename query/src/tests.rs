@@ -1,14 +1,18 @@
 //! The service over a real lake in a directory.
 
 mod attacking;
+mod attribution;
 mod bounding;
 mod collecting;
 mod counting;
 mod documenting;
 mod energy;
 mod federating;
+mod identity;
+mod labels;
 mod opening;
 mod reading;
+mod reckoning;
 mod refusing;
 mod restricting;
 mod rolling;

@@ -3,6 +3,7 @@
 //! Each starts with `time, region, model`. Windows are minutes, named by their start; a minute still running holds what
 //! has been seen of it so far. `docs/metrics.md` is generated from this registry.
 
+mod allocated;
 mod cost;
 mod energy;
 mod latency;
@@ -63,6 +64,12 @@ pub(crate) const VIEWS: &[&View] = &[
     &cost::COST_PER_TENANT,
     &cost::COST_PER_MILLION_TOKENS,
     &cost::REQUEST_COST,
+    &energy::CARBON,
+    &allocated::ALLOCATED_COST,
+    &allocated::IDLE_WASTE,
+    &allocated::UNIT_COST_TREND,
+    &allocated::COMMITMENT_COVERAGE,
+    &rolled::COSTS_HOURS,
     &rolled::MEASURED_CALLS,
     &load::REPLICA_MINUTES,
     &load::ENGINE_MINUTES,
@@ -70,6 +77,8 @@ pub(crate) const VIEWS: &[&View] = &[
     &cost::NODE_COST,
     &cost::REPLICA_COST,
     &cost::REQUEST_MINUTE_COST,
+    &energy::REPLICA_ENERGY,
+    &allocated::CALL_MINUTES,
 ];
 
 /// The view of that name.
@@ -105,6 +114,12 @@ const A_WINDOW: Around = around(3 * 60, 2 * 60);
 const ONE_BEFORE: Around = around(5 * 60, 0);
 /// Where the other rows of a call may lie: a second before by another clock, or until its longest end.
 const A_LONG_CALL: Around = around(2, 15 * 60);
+/// A call in flight in a minute came up to a quarter of an hour before, and waited as long.
+const A_CALL: Around = around(31 * 60, 60);
+/// The minutes of an hour.
+const AN_HOUR: Around = around(0, 3_600);
+/// The days that a day is held against, and the rest of its own.
+const A_WEEK: Around = around(8 * 24 * 3_600, 24 * 3_600);
 /// All minutes of a request that began or ended outside.
 const A_LONG_REQUEST: Around = around(15 * 60, 15 * 60);
 

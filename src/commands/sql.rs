@@ -66,15 +66,8 @@ pub(crate) async fn run(common: &Common, flags: &Flags) -> Result<(), Failure> {
         let error = Error::invalid("binary output is not for a terminal").with_hint("redirect it to a file");
         return Err(error.into());
     }
-    let config = settings::load_quietly(common)?.config;
     let request = SqlRequest { sql: statement(&flags.sql)?, max_rows: flags.max_rows, ..SqlRequest::default() };
-    let body = match &flags.server {
-        Some(server) => {
-            let response = Remote::new(server, config.ui.token.clone())?.ask(&request, flags.format.accept()).await?;
-            response.bytes().await.map_err(|error| Error::unavailable("read the answer").with_source(error))?
-        }
-        None => embedded(&config, &request, flags.format.accept()).await?,
-    };
+    let body = ask(common, flags.server.as_deref(), &request, flags.format.accept()).await?;
     if flags.format == Format::Table {
         let answer: SqlAnswer = parse(&body)?;
         print::bytes(table::render(&answer).as_bytes());
@@ -85,6 +78,25 @@ pub(crate) async fn run(common: &Common, flags: &Flags) -> Result<(), Failure> {
         print::bytes(b"\n");
     }
     Ok(())
+}
+
+/// The answer to one statement of ours.
+pub(super) async fn answer(common: &Common, server: Option<&str>, sql: &str) -> Result<SqlAnswer, Failure> {
+    let request = SqlRequest { sql: sql.to_owned(), ..SqlRequest::default() };
+    Ok(parse(&ask(common, server, &request, Format::Json.accept()).await?)?)
+}
+
+/// Asks the server, or this process on the lake itself.
+async fn ask(
+    common: &Common,
+    server: Option<&str>,
+    request: &SqlRequest,
+    accept: &str,
+) -> Result<axum::body::Bytes, Failure> {
+    let config = settings::load_quietly(common)?.config;
+    let Some(server) = server else { return embedded(&config, request, accept).await };
+    let response = Remote::new(server, config.ui.token.clone())?.ask(request, accept).await?;
+    Ok(response.bytes().await.map_err(|error| Error::unavailable("read the answer").with_source(error))?)
 }
 
 /// Answers through the same front a client would reach over HTTP, without a port.

@@ -11,8 +11,10 @@ use crate::dated;
 pub struct Grid {
     /// Cloud region; `AWS global` for a fleet-wide PUE.
     pub region: String,
-    /// Grams of CO₂ equivalent per kilowatt hour, location based, average.
+    /// Grams of CO₂ equivalent per kilowatt hour, by `method`.
     pub gco2e_per_kwh: Option<f64>,
+    /// What the grams are: [`AVERAGE`] or [`MARGINAL`].
+    pub method: &'static str,
     /// Facility energy divided by IT energy.
     pub pue: Option<f64>,
     /// First instant at which it holds, µs since the epoch.
@@ -25,6 +27,11 @@ pub struct Grid {
     pub confidence: String,
 }
 
+/// What the grid of the region emits for a kilowatt hour.
+pub const AVERAGE: &str = "location based, average";
+/// What it would emit for one more.
+pub const MARGINAL: &str = "location based, marginal";
+
 #[derive(Deserialize)]
 struct Row {
     region: String,
@@ -35,7 +42,10 @@ struct Row {
 }
 
 static BUNDLED: LazyLock<Vec<Grid>> = LazyLock::new(|| {
-    dated::rows::<Row>(include_str!("../../data/grid_extract.csv")).filter_map(Grid::from_row).collect()
+    dated::rows::<Row>(include_str!("../../data/grid_extract.csv"))
+        .filter_map(Grid::from_row)
+        .flat_map(Grid::methods)
+        .collect()
 });
 
 /// Factors that come with Tokenwatt.
@@ -43,10 +53,10 @@ pub fn bundled() -> &'static [Grid] {
     &BUNDLED
 }
 
-/// The factors of a region at an instant: regional figures before estimates, then the newest. `None` is unknown.
+/// The average factors of a region at an instant: regional figures before estimates, then the newest. `None` is unknown.
 pub fn at<'a>(grid: &'a [Grid], region: &str, instant_us: i64) -> Option<&'a Grid> {
     grid.iter()
-        .filter(|row| row.region == region && row.effective_from_us <= instant_us)
+        .filter(|row| row.method == AVERAGE && row.region == region && row.effective_from_us <= instant_us)
         .max_by_key(|row| (row.confidence == "published", row.effective_from_us))
 }
 
@@ -57,22 +67,41 @@ impl Grid {
             effective_from_us: dated::start_of(&row.as_of)?,
             region: row.region,
             gco2e_per_kwh: row.gco2e_per_kwh,
+            method: AVERAGE,
             pue: row.pue,
             source: row.source,
             as_of: row.as_of,
             confidence: if regional { "published" } else { "estimated" }.to_owned(),
         })
     }
+
+    /// The row, and that of marginal grams where its source names them (`marginal=557.17`).
+    fn methods(self) -> impl Iterator<Item = Grid> {
+        let grams = self.source.split_once("marginal=").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+        let marginal =
+            grams.map(|grams| Grid { gco2e_per_kwh: Some(grams), method: MARGINAL, pue: None, ..self.clone() });
+        std::iter::once(self).chain(marginal)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{at, bundled};
+    use super::{AVERAGE, MARGINAL, at, bundled};
 
     #[test]
     fn every_bundled_row_is_understood() {
         let lines = include_str!("../../data/grid_extract.csv").lines().count();
-        assert_eq!(bundled().len(), lines - 1);
+        assert_eq!(bundled().iter().filter(|row| row.method == AVERAGE).count(), lines - 1);
+    }
+
+    #[test]
+    fn marginal_grams_stand_apart_from_the_average() {
+        let of = |method: &str| {
+            let found =
+                bundled().iter().find(|row| row.region == "us-east-1" && row.as_of == "2024" && row.method == method);
+            found.and_then(|row| row.gco2e_per_kwh)
+        };
+        assert_eq!((of(AVERAGE), of(MARGINAL)), (Some(396.25), Some(557.17)));
     }
 
     #[test]

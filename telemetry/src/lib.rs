@@ -13,8 +13,10 @@ pub mod openai;
 pub mod power;
 pub mod price;
 pub mod prometheus;
+pub mod rufus;
 pub mod step;
 pub mod table;
 pub mod unit;
+pub mod whatif;
 
 mod dated;

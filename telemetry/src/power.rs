@@ -6,6 +6,11 @@ use serde::Deserialize;
 
 use crate::dated;
 
+pub mod curve;
+mod page;
+
+pub use page::markdown;
+
 /// The power of one device or host type, from a date on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PowerModel {

@@ -62,7 +62,7 @@ pub(super) fn grid() -> Result<RecordBatch> {
         ("region", text(rows.iter().map(|row| &row.region))),
         ("gco2e_per_kwh", doubles(rows.iter().map(|row| row.gco2e_per_kwh))),
         ("pue", doubles(rows.iter().map(|row| row.pue))),
-        ("method", text(rows.iter().map(|_| "location based, average"))),
+        ("method", text(rows.iter().map(|row| row.method))),
         ("effective_from", from),
         ("source", text(rows.iter().map(|row| &row.source))),
         ("as_of", text(rows.iter().map(|row| &row.as_of))),

@@ -13,6 +13,7 @@ use telemetry::contract::AnswerColumn;
 use super::{
     described, restrict,
     view::{self, ViewTable},
+    what_if,
 };
 use crate::{encode, session::SCHEMA};
 
@@ -127,7 +128,10 @@ fn declared(scan: &TableScan, index: usize) -> Option<Meaning> {
     let provider = restrict::beneath(source_as_provider(&scan.source).ok()?);
     let column = match view::table_of(provider.as_ref()) {
         Some(table) => described::column(SCHEMA, table.name, name)?,
-        None => provider.downcast_ref::<ViewTable>()?.view().column(name)?,
+        None => match provider.downcast_ref::<ViewTable>() {
+            Some(view) => view.view().column(name)?,
+            None => what_if::column(provider.as_ref(), name)?,
+        },
     };
     Some(Meaning { unit: Some(column.unit).filter(|unit| !unit.is_empty()), comment: Some(column.doc) })
 }

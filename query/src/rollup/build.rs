@@ -14,7 +14,7 @@ use super::fold::fold;
 use super::read::{Memory, instant};
 use super::window::{self, Built, News, Versions};
 use super::write::{self, Round};
-use super::{Rollup, Source};
+use super::{Rollup, Source, is_of_events};
 use crate::execute::Engine;
 use crate::reader::Reader;
 
@@ -177,7 +177,8 @@ impl Builder {
 
 /// Where to begin: after what is built, or with the oldest row there is.
 fn first(rollup: &Rollup, built: Option<&Built>, sources: &[Arc<Snapshot>]) -> Option<i64> {
-    let oldest = || sources.iter().filter_map(|source| window::oldest_us_of(source)).min();
+    let events = || sources.iter().filter(|source| is_of_events(source.table));
+    let oldest = || events().filter_map(|source| window::oldest_us_of(source)).min();
     built.map(|built| built.through_us).or_else(|| oldest().map(|us| rollup.file_of(us - 1)))
 }
 

@@ -5,32 +5,44 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Float64Array, Int64Array, Int64Builder, ListBuilder, RecordBatch, StringArray,
-    TimestampMicrosecondArray, UInt32Array,
+    Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, Int64Builder, ListBuilder, RecordBatch,
+    StringArray, TimestampMicrosecondArray, UInt32Array,
 };
 use arrow::compute::{concat_batches, take_record_batch};
-use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, TimestampMicrosecondType};
+use arrow::datatypes::{DataType, Decimal128Type, Field, Float64Type, Int64Type, TimestampMicrosecondType};
 use service::{Error, Result};
 use telemetry::histogram::{Histogram, Parts};
+use telemetry::table::schema::{MONEY_PRECISION, MONEY_SCALE};
 use telemetry::table::{Column, Kind, Table};
 
 use super::Rollup;
 
-/// Keys of one window that are told apart.
-pub(super) const KEYS_MAX: usize = 10_000;
 /// Value of the dimensions that were given up.
 pub(super) const OTHER: &str = "__other__";
 /// Dimensions that are never given up: numbers of different values must not be added.
-const KEPT: [&str; 8] =
-    ["measured_at", "status", "kind", "utilization_kind", "boundary", "energy_method", "slo_set", "slo_met"];
+const KEPT: [&str; 13] = [
+    "measured_at",
+    "status",
+    "kind",
+    "utilization_kind",
+    "boundary",
+    "energy_method",
+    "energy_confidence",
+    "slo_set",
+    "slo_met",
+    "part",
+    "currency",
+    "basis",
+    "method",
+];
 
-/// Windows with at most [`KEYS_MAX`] keys and one `__other__` for each combination of what must be kept apart, and how many keys
+/// Windows with at most as many keys as the roll-up tells apart and one `__other__` for each combination of what must be kept apart, and how many keys
 /// were folded.
 ///
 /// # Errors
 /// `Internal` for rows that are not windows of the roll-up.
 pub(super) fn fold(rollup: &Rollup, batches: Vec<RecordBatch>) -> Result<(Vec<RecordBatch>, i64)> {
-    fold_beyond(rollup.table, batches, KEYS_MAX)
+    fold_beyond(rollup.table, batches, rollup.keys_max)
 }
 
 fn fold_beyond(table: &'static Table, batches: Vec<RecordBatch>, keys_max: usize) -> Result<(Vec<RecordBatch>, i64)> {
@@ -109,6 +121,16 @@ fn others(table: &'static Table, all: &RecordBatch, name: &str, groups: &[Vec<us
                 })
             };
             Arc::new(groups.iter().map(sum).collect::<Int64Array>())
+        }
+        Kind::Money => {
+            let amounts = values.as_primitive::<Decimal128Type>();
+            let sum = |rows: &Vec<usize>| {
+                known(rows.iter().map(|row| amounts.is_valid(*row).then(|| amounts.value(*row))), |a, b| {
+                    a.saturating_add(b)
+                })
+            };
+            let sums: Decimal128Array = groups.iter().map(sum).collect();
+            Arc::new(sums.with_precision_and_scale(MONEY_PRECISION, MONEY_SCALE).map_err(|e| unfit(table, e))?)
         }
         Kind::Double => {
             let numbers = values.as_primitive::<Float64Type>();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use telemetry::table::{DEVICES_1M, HOSTS_1M, REQUESTS, REQUESTS_1M, TOKENS_1M, USAGE_1H};
+use telemetry::table::{COSTS_1H, DEVICES_1M, HOSTS_1M, REQUESTS, REQUESTS_1M, TOKENS_1M, USAGE_1H};
 
 use crate::views::{Around, NOTHING, View, ViewColumn, column};
 
@@ -104,6 +104,21 @@ pub(crate) const USAGE_HOURS: View = View {
     tables: NOTHING,
     views: AN_HOUR,
     keys: &[],
+};
+
+pub(crate) const COSTS_HOURS: View = View {
+    name: "costs_hours",
+    doc: "What each hour cost and drew, by host, model and tenant. Rows with `part = 'requests'` belong to a tenant (NULL where it is \
+          unknown); padding, idle, unattributed and shared are rows of their own, and all together they are the nodes' cost to the last of \
+          its 12 decimals. The split is made minute by minute with largest remainders (`replica_cost`, `request_minute_cost`), so whoever \
+          reads this only sums. Effective and billed cost are unknown until a bill says them. Hours that are built come from `costs_1h`, \
+          the others are computed from raw rows.",
+    sql: include_str!("costs_hours.sql"),
+    columns: &[column("time", "", "start of the hour")],
+    passes: &[&COSTS_1H],
+    tables: NOTHING,
+    views: AN_HOUR,
+    keys: &["host_id"],
 };
 
 /// A burn rate looks back as far as its longest stretch.

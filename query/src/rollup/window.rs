@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use lake::{Arrival, File, Snapshot, Value};
 
-use super::Rollup;
+use super::{Rollup, is_of_events};
 
 /// Microseconds in a minute.
 pub(super) const MINUTE_US: i64 = 60_000_000;
@@ -135,9 +135,9 @@ pub(super) fn due(rollup: &Rollup, now_us: i64) -> i64 {
 /// Starts of the files that windows between two instants lie in, of those in which a source has rows.
 pub(super) fn files_with_rows(rollup: &Rollup, sources: &[Arc<Snapshot>], from_us: i64, to_us: i64) -> BTreeSet<i64> {
     let mut starts = BTreeSet::new();
-    for source in sources {
+    for source in sources.iter().filter(|source| is_of_events(source.table)) {
         for file in &source.files {
-            let (Some(oldest), Some(newest)) = (oldest_us(file), file.newest_time_us()) else { continue };
+            let (Some(oldest), Some(newest)) = (oldest_us(file), last_us(file)) else { continue };
             if newest < from_us {
                 continue;
             }
@@ -180,6 +180,15 @@ fn oldest_us(file: &File) -> Option<i64> {
         Some(Value::Time(us)) => Some(us),
         _ => None,
     }
+}
+
+/// The last instant that a row of the file says something of: that of an interval is its end.
+fn last_us(file: &File) -> Option<i64> {
+    let ended = match file.stats.get("last_seen").and_then(|stats| stats.max.as_ref()) {
+        Some(Value::Time(us)) => Some(*us),
+        _ => None,
+    };
+    file.newest_time_us().max(ended)
 }
 
 fn stretch(text: &str) -> Option<(i64, i64)> {

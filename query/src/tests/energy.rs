@@ -1,7 +1,7 @@
 //! Joules: which counter, which boundary, which confidence.
 
 use serde_json::{Value, json};
-use telemetry::table::{DEVICES, REQUESTS, TOKENS};
+use telemetry::table::{DEVICES, GRID, POWER_MODELS, REQUESTS, TOKENS};
 
 use super::world::{NOON, World};
 
@@ -153,4 +153,123 @@ async fn exporters_of_one_device_are_not_added_up() {
     ];
     world.write(&DEVICES, &rows).await;
     assert_eq!(world.rows("SELECT joules, devices FROM host_energy").await, [[json!(4000.0), json!(1)]]);
+}
+
+/// A counter that starts anew in the middle of a minute, with a sample every ten seconds: 10 J before, and 10 J in each of the four steps after.
+/// The step across the restart counts nothing, so 50 of 60 s are covered, and the minute says what is wrong with it.
+#[tokio::test]
+async fn a_restarted_counter_is_flagged_and_not_filled_in() {
+    let world = World::new().await;
+    let counter = |second: i64, joules: f64, start: i64| {
+        let more =
+            json!({"energy_j": joules, "energy_start_time": start, "energy_method": null, "confidence": "measured"});
+        sample(NOON + second * 1_000_000, "i-1", "board", more)
+    };
+    let before = [(0, 100.0), (10, 110.0)].map(|(second, joules)| counter(second, joules, NOON - 1));
+    let after = [(20, 5.0), (30, 15.0), (40, 25.0), (50, 35.0), (60, 45.0)];
+    let after = after.map(|(second, joules)| counter(second, joules, NOON + 15_000_000));
+    world.write(&DEVICES, &[before.to_vec(), after.to_vec()].concat()).await;
+    let rows =
+        world.rows("SELECT joules, round(coverage, 4), largest_gap_s, is_valid, flaw, method FROM host_energy").await;
+    let flaw = json!("a counter started anew");
+    assert_eq!(rows, [[json!(50.0), json!(0.8333), json!(10.0), json!(false), flaw, json!("energy_counter")]]);
+}
+
+/// A constant 1,000 W with a sample every 30 s, and none for ten minutes in the middle: three minutes of 60 kJ each are known, and
+/// nothing is made up for the others (a line through the gap would say 780 kJ).
+#[tokio::test]
+async fn ten_minutes_without_a_sample_have_no_joules() {
+    let world = World::new().await;
+    let power = |second: i64| {
+        let more = json!({"power_w": 1_000.0, "energy_method": null, "confidence": null});
+        sample(NOON + second * 1_000_000, "i-1", "node", more)
+    };
+    world.write(&DEVICES, &[0, 30, 60, 90, 120, 720, 750, 780].map(power)).await;
+    let sql = "SELECT minute - 29932560, joules, coverage, is_valid, method FROM host_energy ORDER BY minute";
+    let known =
+        [0, 1, 12].map(|minute| [json!(minute), json!(60_000.0), json!(1.0), json!(true), json!("integrated_power")]);
+    assert_eq!(world.rows(sql).await, known);
+    let hour = world.rows("SELECT sum(energy_j), min(boundary) FROM costs_hours").await;
+    assert_eq!(hour, [[json!(180_000.0), json!("node")]]);
+}
+
+fn model(device: &str, boundary: &str) -> Value {
+    json!({"time": 0, "effective_from": 0, "device": device, "boundary": boundary, "idle_w": 315.0, "max_w": 2_100.0, "method": "tdp",
+        "confidence": "assumed", "source": "test"})
+}
+
+fn engine(at_us: i64, busy_s: i64) -> Value {
+    json!({"time": at_us, "kind": "engine", "region": "eu-west-1", "model": "m", "host_id": "i-1", "host_type": "inf2.48xlarge",
+        "instance": "r", "chips": 12, "busy_us": busy_s * 1_000_000, "padding_us": 0})
+}
+
+/// No meter: the engine ran for half of the minute, so 30 s at 2,100 W and 30 s at 315 W: 72,450 J, which nobody measured.
+#[tokio::test]
+async fn without_a_meter_the_power_model_answers_and_says_so() {
+    let world = World::new().await;
+    world.write(&POWER_MODELS, &[model("inf2.48xlarge", "chip"), model("trn1.32xlarge", "node")]).await;
+    world.write(&DEVICES, &[engine(NOON, 0), engine(NOON + 60_000_000, 30)]).await;
+    let rows = world.rows("SELECT joules, boundary, method, confidence, is_valid, devices FROM host_energy").await;
+    let expected = [json!(72_450.0), json!("chip"), json!("tdp"), json!("assumed"), json!(false), json!(0)];
+    assert_eq!(rows, [expected]);
+}
+
+/// 60 kJ in a minute of which the engine rested for 30 s: at rest the power model says 315 W, 9,450 J; the other 50,550 J are of the
+/// device time. By time alone half of all joules would be called idle.
+#[tokio::test]
+async fn idle_joules_are_those_of_rest() {
+    let world = World::new().await;
+    world.write(&POWER_MODELS, &[model("inf2.48xlarge", "chip")]).await;
+    let counter = |at: i64, joules: f64| sample(at, "i-1", "chip", json!({"energy_j": joules}));
+    let rows =
+        [engine(NOON, 0), engine(NOON + 60_000_000, 30), counter(NOON, 0.0), counter(NOON + 60_000_000, 60_000.0)];
+    world.write(&DEVICES, &rows).await;
+    let sql = "SELECT part, joules, split FROM replica_energy WHERE joules > 0.0 ORDER BY part";
+    let split = json!("idle by the power model, the rest by time");
+    assert_eq!(
+        world.rows(sql).await,
+        [[json!("idle"), json!(9_450.0), split.clone()], [json!("unattributed"), json!(50_550.0), split]]
+    );
+}
+
+/// One kilowatt hour of a node in us-east-1: times PUE 1.15 is 1.15 kWh, times 396.25 g is 455.6875 g on average and times 557.17 g
+/// 640.7455 g at the margin. An older PUE and a later grid factor are not of that hour.
+#[tokio::test]
+async fn grams_are_joules_times_two_dated_factors() {
+    let world = World::new().await;
+    let hour = NOON - NOON % 3_600_000_000;
+    let counter = |at: i64, joules: f64| {
+        let mut row =
+            sample(at, "i-1", "node", json!({"energy_j": joules, "energy_method": null, "confidence": "measured"}));
+        row["region"] = json!("us-east-1");
+        row
+    };
+    world.write(&DEVICES, &[counter(hour, 0.0), counter(hour + 60_000_000, 3_600_000.0)]).await;
+    let factor = |from: i64, as_of: &str, grams: Value, pue: Value, method: &str| {
+        json!({"time": from, "effective_from": from, "region": "us-east-1", "gco2e_per_kwh": grams, "pue": pue, "method": method,
+            "as_of": as_of, "confidence": "published", "source": as_of})
+    };
+    let (average, marginal) = ("location based, average", "location based, marginal");
+    let rows = [
+        factor(1, "2022", json!(429.84), json!(1.16), average),
+        factor(2, "2023", json!(null), json!(1.15), average),
+        factor(3, "2024", json!(396.25), json!(null), average),
+        factor(3, "2024", json!(557.17), json!(null), marginal),
+        factor(NOON + 86_400_000_000, "2027", json!(1.0), json!(9.0), average),
+    ];
+    world.write(&GRID, &rows).await;
+    let sql = "SELECT grid_method, joules, pue, pue_as_of, round(facility_joules, 6), grid_as_of, round(gco2e, 6), boundary FROM carbon ORDER BY grid_method";
+    let of = |method: &str, grams: f64| {
+        [
+            json!(method),
+            json!(3_600_000.0),
+            json!(1.15),
+            json!("2023"),
+            json!(4_140_000.0),
+            json!("2024"),
+            json!(grams),
+            json!("node"),
+        ]
+    };
+    assert_eq!(world.rows(sql).await, [of(average, 455.6875), of(marginal, 640.7455)]);
 }

@@ -85,6 +85,13 @@ impl World {
         self.commit(table, file).await
     }
 
+    /// Like [`World::write`], of rows of another day.
+    pub(super) async fn write_on(&self, date: &str, table: &'static Table, rows: &[Value]) -> i64 {
+        let name = self.next_name(table);
+        let file = self.lake.write(table, date, &name, &[batch(table, rows)]).await.expect("written");
+        self.commit(table, file).await
+    }
+
     /// Like [`World::write`], of rows that are in the table's order, which the file says.
     pub(super) async fn write_sorted(&self, table: &'static Table, rows: &[Value]) -> i64 {
         let (name, rows) = (self.next_name(table), [batch(table, rows)]);
@@ -127,7 +134,9 @@ pub(super) fn batch(table: &'static Table, rows: &[Value]) -> RecordBatch {
     let known = rows.iter().filter_map(Value::as_object).flat_map(|row| row.keys());
     known.for_each(|name| assert!(whole.field_with_name(name).is_ok(), "{name} is no column of {}", table.name));
     let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
-    let mut reader =
-        arrow::json::ReaderBuilder::new(Arc::new(Schema::new(fields))).build(text.as_bytes()).expect("a reader");
+    let mut reader = arrow::json::ReaderBuilder::new(Arc::new(Schema::new(fields)))
+        .with_batch_size(rows.len())
+        .build(text.as_bytes())
+        .expect("a reader");
     reader.next().expect("rows").expect("readable")
 }

@@ -19,6 +19,7 @@ const OUTPUT: ViewColumn = column("output_tokens", "{token}", "output tokens of 
 const INPUT: ViewColumn = column("input_tokens", "{token}", "input tokens of calls that arrived in the minute");
 const AS_OF: ViewColumn = column("price_as_of", "", "when the price's source was current");
 const PRICE_CONFIDENCE: ViewColumn = column("price_confidence", "", "how far the price can be trusted");
+const WEIGHT: ViewColumn = column("weight", "us", "what the split goes by: device time, else time in flight");
 const PART: ViewColumn = column(
     "part",
     "",
@@ -133,9 +134,26 @@ pub(super) const NODE_COST: View = View {
 pub(super) const REPLICA_COST: View = View {
     name: "replica_cost",
     doc: "One row per replica, minute and part of its time. A host's cost is split over its replicas by chips, a replica's by device \
-          time; both splits give away every last unit (largest remainder), so the parts of a host sum to its cost exactly.",
+          time; both splits give away every last unit (largest remainder), so the parts of a host sum to its cost exactly. Device time that no \
+          token accounts for goes to the calls in flight whose tokens are not sent, and is `unattributed` where there are none. A host whose \
+          engine counts no device time is split by calls in flight: `requests` while there is one, else `idle`.",
     sql: include_str!("replica_cost.sql"),
-    columns: &[MINUTE, PART, DEVICE, COST, PRICE, OUTPUT, INPUT, OPTION, BASIS, METHOD, AS_OF, PRICE_CONFIDENCE],
+    columns: &[
+        MINUTE,
+        PART,
+        DEVICE,
+        COST,
+        PRICE,
+        OUTPUT,
+        INPUT,
+        OPTION,
+        BASIS,
+        METHOD,
+        AS_OF,
+        PRICE_CONFIDENCE,
+        WEIGHT,
+        column("calls_us", "us", "device time that no token accounts for and calls in flight bear"),
+    ],
     passes: &[&DEVICES],
     tables: A_WINDOW,
     views: NOTHING,
@@ -144,9 +162,22 @@ pub(super) const REPLICA_COST: View = View {
 
 pub(super) const REQUEST_MINUTE_COST: View = View {
     name: "request_minute_cost",
-    doc: "One row per request and minute in which it ran: what `request_cost` and `cost_per_tenant` sum.",
+    doc: "What each request cost in each minute in which it ran: what `request_cost` and `cost_per_tenant` sum. A request whose tokens are sent \
+          costs the device time of its tokens; others, and engines that count no device time, by `call_minutes`. `method` says which; a \
+          request can have a row of each.",
     sql: include_str!("request_minute_cost.sql"),
-    columns: &[MINUTE, DEVICE, OUTPUT, COST, BASIS, METHOD],
+    columns: &[
+        MINUTE,
+        DEVICE,
+        OUTPUT,
+        COST,
+        BASIS,
+        METHOD,
+        AS_OF,
+        PRICE_CONFIDENCE,
+        WEIGHT,
+        column("replica", "", "the instance whose cost it bears, empty for a whole host"),
+    ],
     passes: &[&TOKENS],
     tables: A_WINDOW,
     views: NOTHING,

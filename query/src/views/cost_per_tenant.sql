@@ -1,5 +1,5 @@
 SELECT time, region, model, tenant, 'requests' AS part, sum(cost_usd) AS cost_usd, sum(device_us) AS device_us,
-  sum(output_tokens) AS output_tokens, string_agg(DISTINCT basis, ', ') AS basis, 'device time' AS method
+  sum(output_tokens) AS output_tokens, string_agg(DISTINCT basis, ', ') AS basis, string_agg(DISTINCT method, ', ') AS method
 FROM request_minute_cost
 GROUP BY time, region, model, tenant
 UNION ALL

@@ -1,6 +1,6 @@
 //! Joules and what they were spent on.
 
-use telemetry::table::DEVICES;
+use telemetry::table::{COSTS_1H, DEVICES};
 
 use super::{A_WINDOW, NOTHING, View, ViewColumn, column};
 
@@ -14,6 +14,17 @@ const TOKENS: ViewColumn = column(
     "output_tokens",
     "{token}",
     "tokens that left those hosts in the same windows; of engines that do not send every token, those of calls that arrived in the minute",
+);
+
+const COVERAGE: ViewColumn = column(
+    "coverage",
+    "1",
+    "share of the minute between samples that belong together, of the device that was watched least",
+);
+const VALID: ViewColumn = column(
+    "is_valid",
+    "",
+    "whether the samples cover at least 0.9 of the minute, no counter started anew, and there is a meter at all",
 );
 
 pub(super) const PERF_PER_WATT: View = View {
@@ -32,6 +43,8 @@ pub(super) const PERF_PER_WATT: View = View {
         JOULES,
         column("tokens_per_joule", "{token}/J", "output tokens divided by joules"),
         column("power_w", "W", "mean power of those hosts"),
+        COVERAGE,
+        VALID,
     ],
     passes: &[&DEVICES],
     tables: A_WINDOW,
@@ -51,6 +64,8 @@ pub(super) const ENERGY_PER_TOKEN: View = View {
         JOULES,
         TOKENS,
         column("joules_per_output_token", "J/{token}", "joules divided by output tokens"),
+        COVERAGE,
+        VALID,
     ],
     passes: &[&DEVICES],
     tables: A_WINDOW,
@@ -61,7 +76,9 @@ pub(super) const ENERGY_PER_TOKEN: View = View {
 pub(super) const HOST_ENERGY: View = View {
     name: "host_energy",
     doc: "Joules of each host and minute, at the widest boundary it reports: the rise of its energy counter, else its power \
-          integrated between samples. A counter that fell or started anew, and a silence of more than two minutes, count nothing.",
+          integrated between samples. A counter that fell or started anew, and a silence of more than two minutes, count nothing, and \
+          nothing is filled in: `coverage`, `largest_gap_s` and `is_valid` say what is missing. A host with an engine and no meter has what \
+          the power model of its type says (`tdp`: full watts while it ran, watts at rest else), never valid.",
     sql: include_str!("host_energy.sql"),
     columns: &[
         MINUTE,
@@ -73,9 +90,70 @@ pub(super) const HOST_ENERGY: View = View {
         column("minute", "min", "minutes since 1970-01-01 UTC"),
         column("from_us", "us", "sample that opens the window, microseconds since 1970-01-01 UTC"),
         column("to_us", "us", "sample that closes the window, microseconds since 1970-01-01 UTC"),
+        COVERAGE,
+        column(
+            "largest_gap_s",
+            "s",
+            "longest time without a sample, also before the first and after the last; unknown without a meter",
+        ),
+        VALID,
+        column("flaw", "", "why it is not valid"),
+        column("idle_w", "W", "power at rest of the power model of the same boundary, where there is one"),
     ],
     passes: &[&DEVICES],
     tables: A_WINDOW,
     views: NOTHING,
     keys: &["host_id"],
+};
+
+pub(super) const REPLICA_ENERGY: View = View {
+    name: "replica_energy",
+    doc: "Joules per replica, minute and part of its time, as in `replica_cost`; the parts of a host sum to its joules. A host's are shared over its \
+          replicas by chips. `idle` draws the power model's watts at rest, where it has them for the same boundary, and never more than the \
+          average; the rest follows time.",
+    sql: include_str!("replica_energy.sql"),
+    columns: &[
+        MINUTE,
+        column("part", "", "requests, padding, idle, unattributed or shared"),
+        JOULES,
+        BOUNDARY,
+        METHOD,
+        CONFIDENCE,
+        COVERAGE,
+        VALID,
+        column("split", "", "how joules were taken apart"),
+        column("replica", "", "the instance, empty for a whole host"),
+    ],
+    passes: &[&DEVICES],
+    tables: A_WINDOW,
+    views: NOTHING,
+    keys: &["host_id"],
+};
+
+pub(super) const CARBON: View = View {
+    name: "carbon",
+    doc: "Grams of CO2e per hour, region, model and part: joules × PUE × grams a kilowatt hour, each factor of its own date beside it. One row \
+          for each `grid_method` (average, marginal, market based): name one, they are the same joules. A region without PUE or grams has none. \
+          Joules of chips are not those of their hosts: name the `boundary`.",
+    sql: include_str!("carbon.sql"),
+    columns: &[
+        column("time", "", "start of the hour"),
+        column("part", "", "requests, padding, idle, unattributed or shared"),
+        BOUNDARY,
+        METHOD,
+        CONFIDENCE,
+        column("joules", "J", "energy of the hosts in the hour, within the boundary"),
+        column("pue", "1", "facility energy divided by that of the machines; 1 where the boundary is the facility"),
+        column("pue_as_of", "", "when the PUE's source was current"),
+        column("facility_joules", "J", "joules times PUE"),
+        column("gco2e_per_kwh", "g/kWh", "grams of CO2e a kilowatt hour"),
+        column("grid_method", "", "location or market based, average or marginal"),
+        column("grid_as_of", "", "when the source of the grams was current"),
+        column("grid_confidence", "", "how far the grams can be trusted"),
+        column("gco2e", "g", "grams of CO2e"),
+    ],
+    passes: &[&COSTS_1H],
+    tables: NOTHING,
+    views: NOTHING,
+    keys: &[],
 };

@@ -45,6 +45,7 @@ SELECT time, region, served_model AS model, boundary, method, confidence,
   sum(joules) AS joules,
   CAST(coalesce(sum(output_tokens), 0) AS DOUBLE) / nullif(sum(joules), 0.0) AS tokens_per_joule,
   -- each host's energy over its own window, so that windows of different length still add up to watts
-  sum(joules / (CAST(to_us - from_us AS DOUBLE) / 1000000.0)) AS power_w
+  sum(joules / (CAST(to_us - from_us AS DOUBLE) / 1000000.0)) AS power_w,
+  min(coverage) AS coverage, bool_and(is_valid) AS is_valid
 FROM hosts
 GROUP BY time, region, served_model, boundary, method, confidence

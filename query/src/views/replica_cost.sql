@@ -11,9 +11,29 @@ sampling AS (
   WHERE measured_at = 'server' AND host_id IS NOT NULL AND instance IS NOT NULL
   GROUP BY host_id, instance
 ),
+bearers AS (
+  -- calls whose tokens are not sent, so that device time without tokens is theirs
+  SELECT time, host_id, instance, count(*) AS calls
+  FROM call_minutes
+  WHERE NOT sends_tokens AND instance IS NOT NULL
+  GROUP BY time, host_id, instance
+),
+flights AS (
+  -- time in which at least one call was in flight: what a call adds to those that began before it
+  SELECT time, host_id, sum(greatest(to_us - greatest(from_us, coalesce(until_us, from_us)), CAST(0 AS BIGINT))) AS flight_us
+  FROM (
+    SELECT time, host_id, from_us, to_us,
+      max(to_us) OVER (PARTITION BY time, host_id ORDER BY from_us, to_us ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS until_us
+    FROM call_minutes
+  ) AS ordered
+  GROUP BY time, host_id
+),
+engines AS (
+  SELECT DISTINCT (CAST(time AS BIGINT) - 1) / 60000000 AS minute, host_id FROM devices WHERE kind = 'engine' AND host_id IS NOT NULL
+),
 replicas AS (
-  SELECT n.time, n.region, coalesce(r.model, n.model) AS model, n.host_id, n.host_type, r.instance,
-    n."option", n.basis, n.price_as_of, n.price_confidence, n.requests,
+  SELECT n.time, n.region, coalesce(r.model, n.model) AS model, r.environment, r.cluster, r.pool, n.host_id, n.host_type, r.instance,
+    n."option", n.basis, n.price_as_of, n.price_confidence, n.requests, n.charged_us, greatest(coalesce(r.chips, CAST(1 AS BIGINT)), CAST(1 AS BIGINT)) AS chips,
     -- the host's calls belong to one replica each
     CASE WHEN r.instance IS NULL THEN n.input_tokens ELSE v.input_tokens END AS input_tokens,
     CASE
@@ -22,34 +42,57 @@ replicas AS (
       WHEN s.share < 1.0 THEN v.output_tokens
       ELSE r.output_tokens
     END AS output_tokens,
-    r.requests_us, r.unattributed_us, r.padding_us, r.idle_us,
+    r.requests_us, greatest(r.unattributed_us, CAST(0 AS BIGINT)) AS rest_us, r.padding_us, greatest(r.idle_us, CAST(0 AS BIGINT)) AS idle_us,
+    CASE WHEN b.calls > 0 THEN greatest(r.unattributed_us, CAST(0 AS BIGINT)) ELSE 0 END AS calls_us,
+    CASE WHEN r.instance IS NULL THEN f.flight_us END AS flight_us, g.host_id IS NOT NULL AS has_engine,
     -- replicas on one host share its price by the chips they hold
-    money_split(n.usd_per_hour, coalesce(r.chips, CAST(1 AS BIGINT))) OVER one_host AS usd_per_hour,
-    money_split(n.cost_usd, coalesce(r.chips, CAST(1 AS BIGINT))) OVER one_host AS cost_usd
+    money_split(n.usd_per_hour, greatest(coalesce(r.chips, CAST(1 AS BIGINT)), CAST(1 AS BIGINT))) OVER one_host AS usd_per_hour,
+    money_split(n.cost_usd, greatest(coalesce(r.chips, CAST(1 AS BIGINT)), CAST(1 AS BIGINT))) OVER one_host AS cost_usd
   FROM node_cost AS n
   LEFT JOIN replica_minutes AS r ON r.time = n.time AND r.host_id = n.host_id
   LEFT JOIN served AS v ON v.minute = CAST(r.time AS BIGINT) / 60000000 AND v.host_id = r.host_id AND v.instance = r.instance
   LEFT JOIN sampling AS s ON s.host_id = r.host_id AND s.instance = r.instance
+  LEFT JOIN bearers AS b ON b.time = r.time AND b.host_id = r.host_id AND b.instance = r.instance
+  LEFT JOIN flights AS f ON f.time = n.time AND f.host_id = n.host_id
+  LEFT JOIN engines AS g ON g.minute = CAST(n.time AS BIGINT) / 60000000 AND g.host_id = n.host_id
   WINDOW one_host AS (PARTITION BY n.time, n.host_id ORDER BY r.instance)
 ),
 parts AS (
   SELECT *,
     unnest(CASE
       WHEN instance IS NOT NULL THEN make_array('requests', 'padding', 'idle', 'unattributed')
+      WHEN flight_us > 0 THEN make_array('requests', 'idle')
+      -- calls that do not say how long they took
       WHEN requests > 0 THEN make_array('unattributed')
+      WHEN has_engine THEN make_array('idle')
       ELSE make_array('shared')
     END) AS part,
     unnest(CASE
-      WHEN instance IS NOT NULL THEN make_array(requests_us, padding_us, idle_us, greatest(unattributed_us, CAST(0 AS BIGINT)))
+      -- a window without any time is idle, so that its money stays
+      WHEN instance IS NOT NULL AND requests_us + rest_us + padding_us + idle_us = 0 THEN
+        make_array(CAST(0 AS BIGINT), CAST(0 AS BIGINT), CAST(1 AS BIGINT), CAST(0 AS BIGINT))
+      WHEN instance IS NOT NULL THEN make_array(requests_us + calls_us, padding_us, idle_us, rest_us - calls_us)
+      WHEN flight_us > 0 THEN make_array(flight_us, greatest(charged_us - flight_us, CAST(0 AS BIGINT)))
       ELSE make_array(CAST(1 AS BIGINT))
     END) AS weight
   FROM replicas
+),
+shown AS (
+  -- what a replica has once stands on one of its rows
+  SELECT *, part = 'requests' OR (instance IS NULL AND coalesce(flight_us, 0) = 0) AS is_first FROM parts
 )
-SELECT time, region, model, host_id, host_type, instance, part,
+SELECT time, region, model, environment, cluster, pool, host_id, host_type, instance, part,
   CASE WHEN instance IS NULL THEN NULL ELSE weight END AS device_us,
   money_split(cost_usd, weight) OVER (PARTITION BY time, host_id, instance ORDER BY part) AS cost_usd,
-  CASE WHEN part <> 'requests' AND instance IS NOT NULL THEN NULL ELSE usd_per_hour END AS usd_per_hour,
-  CASE WHEN part <> 'requests' AND instance IS NOT NULL THEN NULL ELSE output_tokens END AS output_tokens,
-  CASE WHEN part <> 'requests' AND instance IS NOT NULL THEN NULL ELSE input_tokens END AS input_tokens,
-  "option", basis, CASE WHEN instance IS NULL THEN 'whole host' ELSE 'device time' END AS method, price_as_of, price_confidence
-FROM parts
+  CASE WHEN is_first THEN usd_per_hour END AS usd_per_hour,
+  CASE WHEN is_first THEN output_tokens END AS output_tokens,
+  CASE WHEN is_first THEN input_tokens END AS input_tokens,
+  "option", basis,
+  CASE
+    WHEN calls_us > 0 THEN 'device time, rest by calls in flight'
+    WHEN instance IS NOT NULL THEN 'device time'
+    WHEN flight_us > 0 THEN 'calls in flight'
+    ELSE 'whole host'
+  END AS method,
+  price_as_of, price_confidence, chips, weight, CASE WHEN part = 'requests' THEN calls_us END AS calls_us
+FROM shown

@@ -109,6 +109,32 @@ fn what_nobody_knows_is_stale_and_what_may_have_been_dropped_stays() {
     assert_eq!(built.stale(requests(), &news, floor)[0].start, floor);
 }
 
+/// A price changes every hour from then on, a call in flight those that it reaches into.
+#[test]
+fn a_dated_fact_changes_all_that_comes_after_it() {
+    let costs = ROLLUPS[5];
+    let hour = |hour: i64| (NOON + hour * 60) * MINUTE_US;
+    let part = || Part { paths: vec!["p".to_owned()], sources: versions("prices", 5) };
+    let built = Built {
+        through_us: hour(4),
+        settled: versions("prices", 5),
+        files: (0..4).map(|at| (hour(at), part())).collect(),
+        ..Built::default()
+    };
+    let stale = |source, minutes: (i64, i64)| {
+        let late = format!("{}-{}", minutes.0, minutes.1);
+        let came = file(minutes, NOON + 300, &[("minutes", &late), ("level", "1")]);
+        let arrivals = [Arrival { version: 6, file: Arc::new(came) }];
+        let ranges = built.stale(costs, &[News { source, arrivals: Some(&arrivals) }], hour(1));
+        ranges.iter().map(|range| (range.start / MINUTE_US - NOON, range.end / MINUTE_US - NOON)).collect::<Vec<_>>()
+    };
+    assert_eq!(stale("prices", (NOON + 130, NOON + 130)), [(120, 240)]);
+    // one of years ago: as far back as rows are kept
+    assert_eq!(stale("prices", (1, 1)), [(60, 240)]);
+    assert_eq!(stale("requests", (NOON + 110, NOON + 110)), [(60, 180)]);
+    assert_eq!(stale("tokens", (NOON + 90, NOON + 90)), [(60, 120)]);
+}
+
 #[test]
 fn a_window_is_due_a_minute_after_its_end() {
     let at = |minute: i64, second: i64| (NOON + minute) * MINUTE_US + second * 1_000_000;

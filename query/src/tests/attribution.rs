@@ -1,0 +1,232 @@
+//! Who pays for which part of a node, in cases worked out by hand.
+
+use serde_json::{Value, json};
+use telemetry::table::{DEVICES, PRICES, REQUESTS, TOKENS};
+
+use super::world::{NOON, World};
+
+const SECOND: i64 = 1_000_000;
+const MINUTE: i64 = 60 * SECOND;
+/// The minute that begins at noon.
+const THEN: &str = "time = TIMESTAMP '2026-11-29T12:00:00Z'";
+
+fn on(host: &str, replica: &str, at_us: i64, more: Value) -> Value {
+    let mut row = json!({"time": at_us, "region": "eu-central-1", "model": "m", "host_id": host, "host_type": "inf2.48xlarge", "instance": replica});
+    let (Some(fields), Value::Object(more)) = (row.as_object_mut(), more) else { panic!("objects") };
+    fields.extend(more);
+    row
+}
+
+/// An engine that ran for so many seconds of the minute from noon, with so many seconds of padding.
+fn engine(host: &str, replica: &str, busy_s: i64, padding_s: i64) -> [Value; 2] {
+    let sample = |at: i64, busy: i64, padding: i64| {
+        on(
+            host,
+            replica,
+            at,
+            json!({"kind": "engine", "chips": 12, "busy_us": busy * SECOND, "padding_us": padding * SECOND}),
+        )
+    };
+    [sample(NOON, 0, 0), sample(NOON + MINUTE, busy_s, padding_s)]
+}
+
+fn token(replica: &str, tenant: &str, at_s: i64, device_s: i64) -> Value {
+    let more = json!({"trace_id": tenant, "request_span_id": "1", "choice": 0, "index": 0, "count": 1, "device_us": device_s * SECOND, "tenant": tenant});
+    on("i-1", replica, NOON + at_s * SECOND, more)
+}
+
+fn call(replica: &str, tenant: &str, (from_s, for_s): (i64, i64), more: Value) -> Value {
+    let mut call = on(
+        "i-1",
+        replica,
+        NOON + from_s * SECOND,
+        json!({"measured_at": "server", "trace_id": tenant, "span_id": "1", "tenant": tenant, "e2e_s": for_s as f64, "status": "ok"}),
+    );
+    let (Some(fields), Value::Object(more)) = (call.as_object_mut(), more) else { panic!("objects") };
+    fields.extend(more);
+    call
+}
+
+async fn priced(usd_per_hour: &str) -> World {
+    let world = World::new().await;
+    let price = json!({
+        "time": NOON - 900 * MINUTE, "effective_from": NOON - 900 * MINUTE, "host_type": "inf2.48xlarge", "region": "eu-central-1",
+        "option": "on_demand", "usd_per_hour": usd_per_hour, "currency": "USD", "confidence": "published", "as_of": "2026-07-20", "source": "test",
+    });
+    world.write(&PRICES, &[price]).await;
+    world
+}
+
+async fn tenants(world: &World) -> Vec<Vec<Value>> {
+    let sql = format!(
+        "SELECT tenant, part, cost_usd, method FROM cost_per_tenant WHERE {THEN} AND cost_usd > 0 ORDER BY part, tenant"
+    );
+    world.rows(&sql).await
+}
+
+/// inf2.48xlarge in eu-central-1 costs 19.4719 USD an hour: 0.32453166666… a minute, 0.324531666667 at 12 decimals. It runs for half of it,
+/// 15 s for a, 10 s for b, 5 s for c.
+///
+/// Idle and requests are 0.1622658333335 each: the odd unit goes to the earlier part in the alphabet, idle. Of the requests'
+/// 0.162265833333 a has half (…916666.5), b a third (…611111.0) and c a sixth (…305555.5): the odd unit goes to the earlier of a and c.
+#[tokio::test]
+async fn half_idle_with_three_tenants() {
+    let world = priced("19.4719").await;
+    world.write(&DEVICES, &engine("i-1", "r", 30, 0)).await;
+    world.write(&TOKENS, &[token("r", "a", 20, 15), token("r", "b", 30, 10), token("r", "c", 40, 5)]).await;
+    let of = |part: &str, tenant: Value, usd: &str| [tenant, json!(part), json!(usd), json!("device time")];
+    assert_eq!(
+        tenants(&world).await,
+        [
+            of("idle", json!(null), "0.162265833334"),
+            of("requests", json!("a"), "0.081132916667"),
+            of("requests", json!("b"), "0.054088611111"),
+            of("requests", json!("c"), "0.027044305555"),
+        ]
+    );
+    // the same money under each policy: shown, borne by those served (half the minute idle doubles what they pay), left out
+    let policies = "SELECT idle_policy, sum(cost_usd), count(CASE WHEN part = 'idle' AND cost_usd > 0 THEN 1 END), \
+        round(CAST(sum(CASE WHEN tenant = 'a' THEN cost_usd END) AS DOUBLE), 9) FROM allocated_cost GROUP BY idle_policy ORDER BY idle_policy";
+    assert_eq!(
+        world.rows(policies).await,
+        [
+            [json!("hide"), json!("0.162265833333"), json!(0), json!(0.081132917)],
+            [json!("share"), json!("0.324531666667"), json!(0), json!(0.162265833)],
+            [json!("show"), json!("0.324531666667"), json!(1), json!(0.081132917)],
+        ]
+    );
+    let hours = "SELECT sum(list_cost), min(basis), min(currency), min(price_as_of) FROM costs_hours";
+    assert_eq!(
+        world.rows(hours).await,
+        [[json!("0.324531666667"), json!("list, assumed on-demand"), json!("USD"), json!("2026-07-20")]]
+    );
+    let waste = world.rows("SELECT idle_us, padding_us, waste_share, idle_cost_usd FROM idle_waste").await;
+    assert_eq!(waste, [[json!(30 * SECOND), json!(0), json!(0.5), json!("0.162265833334")]]);
+}
+
+/// 21.6 USD an hour are 0.36 a minute. The engine ran 30 s: 20 s for a call whose tokens came, 10 s for the prefill of one that was given up
+/// before its first token. Requests cost 30/60 of 0.36 = 0.18: two thirds and one third of it.
+#[tokio::test]
+async fn an_aborted_request_pays_for_what_it_used() {
+    let world = priced("21.6").await;
+    world.write(&DEVICES, &engine("i-1", "r", 30, 0)).await;
+    world.write(&TOKENS, &[token("r", "patient", 30, 20)]).await;
+    let sampled =
+        json!({"token_sampling": 1.0, "output_tokens": 1, "device_us_prefill": 0, "device_us_decode": 20 * SECOND});
+    let aborted = json!({"token_sampling": 1.0, "output_tokens": 0, "status": "cancelled", "device_us_prefill": 10 * SECOND, "device_us_decode": 0});
+    world.write(&REQUESTS, &[call("r", "patient", (1, 40), sampled), call("r", "hasty", (5, 12), aborted)]).await;
+    let rest = "device time of the replica, by calls in flight";
+    assert_eq!(
+        tenants(&world).await,
+        [
+            [json!(null), json!("idle"), json!("0.180000000000"), json!("device time, rest by calls in flight")],
+            [json!("hasty"), json!("requests"), json!("0.060000000000"), json!(rest)],
+            [json!("patient"), json!("requests"), json!("0.120000000000"), json!("device time")],
+        ]
+    );
+}
+
+/// The same engine, and no call to bear the 10 s: they are nobody's, and say so.
+#[tokio::test]
+async fn device_time_that_no_call_explains_is_unattributed() {
+    let world = priced("21.6").await;
+    world.write(&DEVICES, &engine("i-1", "r", 30, 6)).await;
+    world.write(&TOKENS, &[token("r", "patient", 30, 20)]).await;
+    let rows = tenants(&world).await;
+    let found: Vec<_> = rows.iter().map(|row| (row[1].as_str(), row[2].as_str())).collect();
+    assert_eq!(
+        found,
+        [
+            (Some("idle"), Some("0.144000000000")),
+            (Some("padding"), Some("0.036000000000")),
+            (Some("requests"), Some("0.120000000000")),
+            (Some("unattributed"), Some("0.060000000000")),
+        ]
+    );
+}
+
+/// An engine that counts no device time, 0.36 USD a minute: a call in flight from second 1 to 31, another from 16 to 46. For 45 s somebody was
+/// served: 0.27, half each, since each flew for 30 s. The other 15 s are idle: 0.09.
+#[tokio::test]
+async fn calls_in_flight_pay_where_an_engine_counts_no_device_time() {
+    let world = priced("21.6").await;
+    let sample = |at: i64| on("i-1", "v", at, json!({"kind": "engine", "running": 1}));
+    world.write(&DEVICES, &[sample(NOON), sample(NOON + MINUTE)]).await;
+    let of_call = || json!({"output_tokens": 90});
+    world.write(&REQUESTS, &[call("v", "a", (1, 30), of_call()), call("v", "b", (16, 30), of_call())]).await;
+    let flight = json!("calls in flight");
+    assert_eq!(
+        tenants(&world).await,
+        [
+            [json!(null), json!("idle"), json!("0.090000000000"), flight.clone()],
+            [json!("a"), json!("requests"), json!("0.135000000000"), flight.clone()],
+            [json!("b"), json!("requests"), json!("0.135000000000"), flight],
+        ]
+    );
+    let tokens = world.rows("SELECT sum(tokens) FROM costs_hours").await;
+    assert_eq!(tokens, [[json!(180)]]);
+}
+
+/// A host whose engine waits has idle cost; one without an engine is shared.
+#[tokio::test]
+async fn a_waiting_engine_is_idle_and_a_host_without_one_is_shared() {
+    let world = priced("21.6").await;
+    let sample = |host: &str, at: i64, kind: &str| on(host, "v", at, json!({"kind": kind, "utilization": 0.0}));
+    let two = |host: &'static str, kind: &'static str| [sample(host, NOON, kind), sample(host, NOON + MINUTE, kind)];
+    world.write(&DEVICES, &[two("i-1", "engine"), two("i-2", "host")].concat()).await;
+    let sql = format!("SELECT host_id, part, cost_usd FROM replica_cost WHERE {THEN} ORDER BY host_id");
+    let expected =
+        [("i-1", "idle"), ("i-2", "shared")].map(|(host, part)| [json!(host), json!(part), json!("0.360000000000")]);
+    assert_eq!(world.rows(&sql).await, expected);
+    // nobody was served, so nobody bears the idle line, and it is not lost
+    let share = "SELECT part, cost_usd FROM allocated_cost WHERE idle_policy = 'share' AND cost_usd > 0 ORDER BY part";
+    let expected = ["idle", "shared"].map(|part| [json!(part), json!("0.360000000000")]);
+    assert_eq!(world.rows(share).await, expected);
+}
+
+/// One GPU cut into two slices by MIG, an engine on each, 1.006 USD an hour: 0.016766666667 a minute, half for each slice (the odd unit to the
+/// first). One meter for the whole GPU: its 120 J are there once, 60 J for each slice. The first ran 30 s of 60, the second 15 s.
+#[tokio::test]
+async fn slices_of_one_gpu_share_its_price_and_its_meter() {
+    let world = priced("1.006").await;
+    let meter = |at: i64, joules: f64| {
+        let mut row =
+            on("i-1", "", at, json!({"kind": "accelerator", "device": "0", "energy_j": joules, "boundary": "board"}));
+        row.as_object_mut().expect("an object").remove("instance");
+        row
+    };
+    let mut rows = [engine("i-1", "mig-3g", 30, 0), engine("i-1", "mig-4g", 15, 0)].concat();
+    rows.iter_mut().for_each(|row| row["chips"] = json!(1));
+    rows.extend([meter(NOON, 0.0), meter(NOON + MINUTE, 120.0)]);
+    world.write(&DEVICES, &rows).await;
+    let sql = format!(
+        "SELECT c.instance, sum(c.cost_usd), sum(e.joules), sum(CASE WHEN c.part = 'idle' THEN e.joules END) FROM replica_cost AS c \
+         JOIN replica_energy AS e ON e.time = c.time AND e.instance = c.instance AND e.part = c.part WHERE c.{THEN} GROUP BY c.instance ORDER BY 1"
+    );
+    assert_eq!(
+        world.rows(&sql).await,
+        [
+            [json!("mig-3g"), json!("0.008383333334"), json!(60.0), json!(30.0)],
+            [json!("mig-4g"), json!("0.008383333333"), json!(60.0), json!(45.0)],
+        ]
+    );
+}
+
+/// A node that served one model for a minute and another one in the next: each minute is that model's.
+#[tokio::test]
+async fn a_node_that_changed_hands_is_paid_by_each_model_for_its_time() {
+    let world = priced("21.6").await;
+    let mut rows = Vec::new();
+    for (replica, model, from) in [("a/0", "a", NOON), ("b/0", "b", NOON + MINUTE)] {
+        let mut two = engine("i-1", replica, 60, 0);
+        for (row, at) in two.iter_mut().zip([from, from + MINUTE]) {
+            row["model"] = json!(model);
+            row["time"] = json!(at);
+        }
+        rows.extend(two);
+    }
+    world.write(&DEVICES, &rows).await;
+    let models = "SELECT model, sum(list_cost) FROM costs_hours WHERE list_cost > 0 GROUP BY model ORDER BY model";
+    let expected = ["a", "b"].map(|model| [json!(model), json!("0.360000000000")]);
+    assert_eq!(world.rows(models).await, expected);
+}

@@ -1,0 +1,269 @@
+//! Tenants + padding + idle + shared + unattributed = what the nodes cost, to the last of 12 decimals; their joules are the nodes' joules.
+//!
+//! Fleets are made at random: hosts with one replica or several, with and without device time, with all tokens sent or none, with and
+//! without a price, with counters that start anew and samples that stay away.
+
+use serde_json::{Value, json};
+use telemetry::table::{DEVICES, POWER_MODELS, PRICES, REQUESTS, TOKENS};
+
+use super::rolling::{Draws, Site};
+use super::world::{NOON, World};
+
+const MINUTE: i64 = 60_000_000;
+const DAY: i64 = 1_440 * MINUTE;
+/// Host types: the last has no price.
+const TYPES: [&str; 3] = ["inf2.48xlarge", "trn1.32xlarge", "custom-npu.8x"];
+const REGIONS: [&str; 3] = ["us-east-1", "eu-west-1", "ap-northeast-1"];
+
+#[derive(Default)]
+struct Rows {
+    devices: Vec<Value>,
+    tokens: Vec<Value>,
+    calls: Vec<Value>,
+}
+
+/// A host and how it behaves.
+struct Host {
+    id: String,
+    kind: &'static str,
+    region: &'static str,
+    replicas: i64,
+    counts_device_time: bool,
+    sends_tokens: bool,
+    has_meter: bool,
+}
+
+impl Host {
+    fn draw(draws: &mut Draws, id: usize) -> Host {
+        Host {
+            id: format!("i-{id}"),
+            kind: TYPES[usize::try_from(draws.below(3)).expect("small")],
+            region: REGIONS[usize::try_from(draws.below(3)).expect("small")],
+            replicas: 1 + draws.below(3),
+            counts_device_time: draws.below(4) > 0,
+            sends_tokens: draws.below(3) > 0,
+            has_meter: draws.below(3) > 0,
+        }
+    }
+
+    fn row(&self, at_us: i64, replica: i64, more: Value) -> Value {
+        let mut row = json!({
+            "time": at_us, "region": self.region, "model": "m", "host_id": self.id, "host_type": self.kind,
+            "instance": format!("{}/{replica}", self.id),
+        });
+        let (Some(fields), Value::Object(more)) = (row.as_object_mut(), more) else { panic!("objects") };
+        fields.extend(more);
+        row
+    }
+
+    /// What it does from `from_us` on, for so many minutes.
+    fn live(&self, draws: &mut Draws, from_us: i64, minutes: i64, rows: &mut Rows) {
+        for replica in 0..self.replicas {
+            self.replica(draws, (from_us, minutes), replica, rows);
+        }
+        if !self.has_meter {
+            return;
+        }
+        let mut joules = 0.0;
+        for step in 0..=minutes * 2 {
+            joules += draws.below(90_000) as f64 / 7.0;
+            // one of many counters starts anew
+            if draws.below(40) == 0 {
+                joules = 0.0;
+            }
+            let meter = json!({"kind": "accelerator", "device": "0", "energy_j": joules, "boundary": "chip"});
+            let mut row = self.row(from_us + step * MINUTE / 2, 0, meter);
+            row.as_object_mut().expect("an object").remove("instance");
+            rows.devices.push(row);
+        }
+    }
+
+    fn replica(&self, draws: &mut Draws, (from_us, minutes): (i64, i64), replica: i64, rows: &mut Rows) {
+        let chips = 1 + draws.below(4);
+        let (mut busy, mut padding) = (draws.below(1_000_000), 0);
+        for minute in 0..=minutes {
+            let at = from_us + minute * MINUTE;
+            let counters = if self.counts_device_time {
+                json!({"kind": "engine", "chips": chips, "busy_us": busy, "padding_us": padding})
+            } else {
+                json!({"kind": "engine", "chips": chips, "running": 1})
+            };
+            rows.devices.push(self.row(at, replica, counters));
+            if minute == minutes {
+                break;
+            }
+            let used = draws.below(50_000_000);
+            busy += used;
+            padding += draws.below(9_000_000);
+            let calls = 1 + draws.below(3);
+            for call in 0..calls {
+                self.call(draws, (at, used / calls), (replica, minute, call), rows);
+            }
+        }
+    }
+
+    fn call(
+        &self,
+        draws: &mut Draws,
+        (at, device_us): (i64, i64),
+        (replica, minute, call): (i64, i64, i64),
+        rows: &mut Rows,
+    ) {
+        let trace = format!("{}-{replica}-{minute}-{call}-{at}", self.id);
+        let tenant = draws.one_of(&["acme", "zeta", "odd & sons"]);
+        let tokens = draws.below(4);
+        let began = at + draws.below(MINUTE / 2);
+        let sampling = if self.sends_tokens { 1.0 } else { 0.0 };
+        let of_call = json!({
+            "measured_at": "server", "trace_id": trace, "span_id": "1", "tenant": tenant, "output_tokens": tokens, "input_tokens": 7,
+            "e2e_s": draws.below(90_000_000) as f64 / 1e6, "token_sampling": sampling,
+            "device_us_prefill": device_us / 3, "device_us_decode": device_us / 2,
+        });
+        rows.calls.push(self.row(began, replica, of_call));
+        if !self.sends_tokens {
+            return;
+        }
+        for index in 0..tokens {
+            let of_token = json!({"trace_id": trace, "request_span_id": "1", "choice": 0, "index": index, "count": 1, "tenant": tenant,
+                "device_us": device_us / (tokens + 1)});
+            rows.tokens.push(self.row(began + 1 + index, replica, of_token));
+        }
+    }
+}
+
+fn price(kind: &str, region: &str, from_us: i64, usd_per_hour: &str) -> Value {
+    json!({
+        "time": from_us, "effective_from": from_us, "host_type": kind, "region": region, "option": "on_demand",
+        "usd_per_hour": usd_per_hour, "currency": "USD", "confidence": "published", "as_of": "2026-07-20", "source": "test",
+    })
+}
+
+/// Prices that no 12 decimals divide, and one that changes on the way; power of what has no meter.
+async fn book(world: &World, from_us: i64) {
+    let mut prices = Vec::new();
+    for (index, region) in REGIONS.iter().enumerate() {
+        prices.push(price("inf2.48xlarge", region, from_us - DAY, &format!("1{index}.981271828182")));
+        prices.push(price("trn1.32xlarge", region, from_us - DAY, &format!("2{index}.333333333333")));
+    }
+    prices.push(price("inf2.48xlarge", "eu-west-1", from_us + 2 * MINUTE, "7.000000000001"));
+    world.write(&PRICES, &prices).await;
+    let model = json!({"time": from_us - DAY, "effective_from": from_us - DAY, "device": "inf2.48xlarge", "boundary": "chip",
+        "idle_w": 315.0, "max_w": 2100.0, "method": "tdp", "confidence": "assumed", "source": "test"});
+    world.write(&POWER_MODELS, &[model]).await;
+}
+
+/// How many hosts and minutes there are in all, and how many of them do not add up.
+const SUMS: [(&str, &str); 4] = [
+    (
+        "parts of a host",
+        "SELECT count(*), count(CASE WHEN n.cost_usd IS DISTINCT FROM p.usd THEN 1 END) FROM node_cost AS n \
+         LEFT JOIN (SELECT time, host_id, sum(cost_usd) AS usd FROM replica_cost GROUP BY time, host_id) AS p \
+         ON p.time = n.time AND p.host_id = n.host_id",
+    ),
+    (
+        "calls of a host",
+        "SELECT count(*), count(CASE WHEN p.usd IS DISTINCT FROM q.usd THEN 1 END) FROM \
+         (SELECT time, host_id, sum(cost_usd) AS usd FROM replica_cost WHERE part = 'requests' AND cost_usd > 0 GROUP BY time, host_id) AS p \
+         LEFT JOIN (SELECT time, host_id, sum(cost_usd) AS usd FROM request_minute_cost GROUP BY time, host_id) AS q \
+         ON p.time = q.time AND p.host_id = q.host_id",
+    ),
+    (
+        "hours of a host",
+        "SELECT count(*), count(CASE WHEN n.usd IS DISTINCT FROM h.usd THEN 1 END) FROM \
+         (SELECT CAST(time AS BIGINT) / 3600000000 AS hour, host_id, sum(cost_usd) AS usd FROM node_cost GROUP BY 1, 2) AS n \
+         LEFT JOIN (SELECT CAST(time AS BIGINT) / 3600000000 AS hour, host_id, sum(list_cost) AS usd FROM costs_hours GROUP BY 1, 2) AS h \
+         ON n.hour = h.hour AND n.host_id = h.host_id",
+    ),
+    (
+        "policies that leave nothing out",
+        "SELECT count(*), count(CASE WHEN usd IS DISTINCT FROM whole THEN 1 END) FROM \
+         (SELECT idle_policy, sum(cost_usd) AS usd FROM allocated_cost WHERE idle_policy <> 'hide' GROUP BY idle_policy) AS a \
+         CROSS JOIN (SELECT sum(cost_usd) AS whole FROM node_cost) AS n",
+    ),
+];
+
+async fn adds_up(world: &World, what: &str, sums: &[(&str, &str)]) {
+    for (sums, sql) in sums {
+        let row = world.rows(sql).await.remove(0);
+        let [of, wrong] = [&row[0], &row[1]].map(|number| number.as_i64().expect("a count"));
+        assert!(of > 0 && wrong == 0, "{what}: {wrong} of {of} {sums} do not add up");
+    }
+    let joules = "SELECT (SELECT sum(joules) FROM host_energy) AS hosts, (SELECT sum(energy_j) FROM costs_hours) AS hours, \
+        (SELECT sum(joules) FROM replica_energy) AS replicas, (SELECT count(*) FROM replica_energy WHERE NOT joules >= 0.0) AS negative";
+    let row = world.rows(joules).await.remove(0);
+    let [hosts, hours, replicas] = [&row[0], &row[1], &row[2]].map(|number| number.as_f64().expect("joules"));
+    assert!(hosts > 0.0 && row[3] == json!(0), "{what}: {row:?}");
+    for sum in [hours, replicas] {
+        assert!((sum / hosts - 1.0).abs() <= 1e-9, "{what}: {row:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_fleets_add_up() {
+    for seed in 0..2 {
+        let (site, mut draws, mut rows) = (Site::new().await, Draws(seed), Rows::default());
+        let world = &site.world;
+        book(world, NOON).await;
+        // one host of the first kind, metered, is always there
+        let first = Host { kind: TYPES[0], has_meter: true, counts_device_time: true, ..Host::draw(&mut draws, 0) };
+        let others = (1..12).map(|id| Host::draw(&mut draws, id));
+        for host in std::iter::once(first).chain(others.collect::<Vec<_>>()) {
+            host.live(&mut draws, NOON, 4, &mut rows);
+        }
+        for (table, rows) in [(&DEVICES, &rows.devices), (&TOKENS, &rows.tokens), (&REQUESTS, &rows.calls)] {
+            world.write(table, rows).await;
+        }
+        adds_up(world, &format!("seed {seed} from raw rows"), &SUMS).await;
+        site.clock.set(NOON + 90 * MINUTE);
+        site.build().await;
+        adds_up(world, &format!("seed {seed} from windows"), &SUMS[2..]).await;
+        let answer = world.ask("SELECT sum(list_cost) FROM costs_hours").await;
+        assert!(answer.served_by.contains("costs_1h through"), "{}", answer.served_by);
+    }
+}
+
+/// A price that is imported later restates the hours that it is for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_later_price_restates_hours_that_are_built() {
+    let (site, mut draws, mut rows) = (Site::new().await, Draws(3), Rows::default());
+    let host = Host { kind: TYPES[2], region: "eu-west-1", ..Host::draw(&mut draws, 0) };
+    host.live(&mut draws, NOON, 3, &mut rows);
+    site.world.write(&DEVICES, &rows.devices).await;
+    site.world.write(&REQUESTS, &rows.calls).await;
+    site.clock.set(NOON + 90 * MINUTE);
+    site.build().await;
+    let sql = "SELECT sum(list_cost) FROM costs_hours";
+    assert_eq!(site.world.rows(sql).await, [[json!(null)]], "no price is no cost");
+    site.world.write(&PRICES, &[price(TYPES[2], "eu-west-1", NOON - DAY, "60.0")]).await;
+    let restated = site.world.rows(sql).await;
+    // three minutes of a dollar each
+    assert_eq!(restated, [[json!("3.000000000000")]]);
+    site.build().await;
+    assert_eq!(site.world.rows("SELECT sum(list_cost) FROM costs_1h").await, restated);
+}
+
+/// A thousand nodes through a month: of each day some minutes, at an hour that moves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_month_of_a_thousand_nodes_adds_up() {
+    let (site, mut draws) = (Site::new().await, Draws(11));
+    let world = &site.world;
+    let start = NOON - NOON % DAY - 29 * DAY;
+    book(world, start).await;
+    let hosts: Vec<Host> = (0..1_000).map(|id| Host { replicas: 1, ..Host::draw(&mut draws, id) }).collect();
+    for day in 0..30 {
+        let mut rows = Rows::default();
+        let from = start + day * DAY + draws.below(1_000) * MINUTE;
+        for host in &hosts {
+            host.live(&mut draws, from, 1, &mut rows);
+        }
+        let at = jiff::Timestamp::from_microsecond(from).expect("a time").to_zoned(jiff::tz::TimeZone::UTC);
+        let date = at.date().to_string();
+        for (table, rows) in [(&DEVICES, &rows.devices), (&TOKENS, &rows.tokens), (&REQUESTS, &rows.calls)] {
+            world.write_on(&date, table, rows).await;
+        }
+    }
+    let nodes = world.rows("SELECT count(DISTINCT host_id), count(*) FROM node_cost").await;
+    assert_eq!(nodes[0][0], json!(1_000));
+    assert!(nodes[0][1].as_i64() >= Some(30_000), "{nodes:?}");
+    adds_up(world, "a month", &SUMS[..3]).await;
+}

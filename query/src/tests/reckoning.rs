@@ -1,0 +1,110 @@
+//! `what_if`: recorded calls elsewhere, with what each row assumes.
+
+use serde_json::{Value, json};
+use telemetry::table::{GRID, POWER_MODELS, PRICES, REQUESTS};
+
+use super::world::{NOON, World};
+
+const MINUTE: i64 = 60_000_000;
+const HOUR: &str = "'2026-11-29T12:00:00Z', '2026-11-29T13:00:00Z'";
+
+async fn served() -> World {
+    let world = World::new().await;
+    let call = |n: i64, model: &str| {
+        json!({"time": NOON + n % 10 * MINUTE, "region": "eu-west-1", "model": model, "measured_at": "server", "trace_id": format!("{model}{n}"),
+            "span_id": "1", "host_id": "i-1", "input_tokens": 128, "output_tokens": 256})
+    };
+    let calls: Vec<Value> = (0..200).map(|n| call(n, "Llama-3-8B")).chain([call(0, "nobody-knows")]).collect();
+    world.write(&REQUESTS, &calls).await;
+    let price = |from: i64, usd: &str| {
+        json!({"time": from, "effective_from": from, "host_type": "inf2.48xlarge", "region": "us-east-1", "option": "on_demand",
+            "usd_per_hour": usd, "currency": "USD", "confidence": "published", "as_of": "2026-07-20", "source": "test"})
+    };
+    world.write(&PRICES, &[price(1, "99.0"), price(2, "12.98127")]).await;
+    let model = json!({"time": 1, "effective_from": 1, "device": "inferentia2", "boundary": "chip", "idle_w": 26.25, "max_w": 175.0,
+        "method": "tdp", "confidence": "assumed", "as_of": "2026-11-29", "source": "nobody"});
+    world.write(&POWER_MODELS, &[model]).await;
+    let factor = json!({"time": 1, "effective_from": 1, "region": "us-east-1", "gco2e_per_kwh": 396.25, "pue": 1.15,
+        "method": "location based, average", "confidence": "published", "as_of": "2024", "source": "test"});
+    world.write(&GRID, &[factor]).await;
+    world
+}
+
+/// 200 calls in ten minutes are a third of a call a second: one host of twelve chips is enough, and what it costs in those ten minutes over 51,200
+/// output tokens is 12.98127 ÷ 6 ÷ 0.0512 = 42.2567 USD a million.
+#[tokio::test]
+async fn recorded_calls_are_reckoned_elsewhere() {
+    let world = served().await;
+    let sql = format!(
+        "SELECT calls, output_tokens, seconds, hosts, usd_per_hour, round(usd_per_million_output_tokens, 4), boundary, watts > 315.0 AND watts < 2100.0, \
+         round(gco2e_per_hour / watts, 5), assumes FROM what_if('inf2.48xlarge', 'us-east-1', 'on_demand', 4, {HOUR}) WHERE model = 'Llama-3-8B'"
+    );
+    let rows = world.rows(&sql).await;
+    // a watt for an hour is 1.15 Wh with the facility, 0.4556875 g
+    assert_eq!(
+        rows[0][..9],
+        [
+            json!(200),
+            json!(51_200),
+            json!(600.0),
+            json!(1),
+            json!("12.981270000000"),
+            json!(42.2567),
+            json!("chip"),
+            json!(true),
+            json!(0.45569)
+        ]
+    );
+    let assumes = rows[0][9].as_str().expect("a text");
+    for told in
+        ["not measured", "mean error", "as of 2026-07-20", "PUE 1.15", "assumed", "128 prompt and 256 output tokens"]
+    {
+        assert!(assumes.contains(told), "{told} in {assumes}");
+    }
+    let sql = format!(
+        "SELECT tpot_ms, usd_per_hour, assumes FROM what_if('inf2.48xlarge', 'us-east-1', 'on_demand', 4, {HOUR})"
+    );
+    let columns = world.ask(&sql).await.columns;
+    assert_eq!(columns[0].unit.as_deref(), Some("ms"));
+    assert_eq!(columns[1].unit.as_deref(), Some("USD/h"));
+    assert!(columns.iter().all(|column| column.comment.is_some()));
+}
+
+/// What nobody published has no figures, and the row says why; what has no price has no cost.
+#[tokio::test]
+async fn unknown_stays_unknown() {
+    let world = served().await;
+    let ask = |arguments: &str| {
+        format!("SELECT model, hosts, usd_per_hour, assumes FROM what_if({arguments}, {HOUR}) ORDER BY model")
+    };
+    let rows = world.rows(&ask("'trn1.32xlarge', 'eu-west-1', 'spot', 4")).await;
+    assert_eq!((&rows[0][0], &rows[0][2]), (&json!("Llama-3-8B"), &json!(null)));
+    assert!(
+        rows[0][1].is_i64() && rows[0][3].as_str().is_some_and(|text| text.contains("cost is unknown")),
+        "{rows:?}"
+    );
+    assert_eq!(rows[1][..3], [json!("nobody-knows"), json!(null), json!(null)]);
+    assert!(
+        rows[1][3].as_str().is_some_and(|text| text.contains("no published step times of nobody-knows")),
+        "{rows:?}"
+    );
+    let rows = world.rows(&ask("'m5.large', 'eu-west-1', 'spot', 4")).await;
+    assert!(rows[0][3].as_str().is_some_and(|text| text.contains("take inf2.48xlarge")), "{rows:?}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_meant_is_refused() {
+    let world = served().await;
+    for (arguments, told) in [
+        ("'inf2.48xlarge'", "takes a host type"),
+        ("'inf2.48xlarge', 'us-east-1', 'on_demand', 0", "from 1 to 4096"),
+        ("'inf2.48xlarge', 'us-east-1', 'on_demand', 'many'", "from 1 to 4096"),
+        ("'inf2.48xlarge', 'us-east-1', 7, 4", "takes a host type"),
+    ] {
+        let error = world.try_ask(&format!("SELECT * FROM what_if({arguments})")).await.expect_err(arguments);
+        assert!(error.kind == "invalid" && error.message.contains(told), "{arguments}: {error:?}");
+    }
+    // a quote in a text is a quote
+    let quoted = world.rows(&format!("SELECT hosts FROM what_if('it''s', 'x', 'y', 4, {HOUR})")).await;
+    assert_eq!(quoted[0], [json!(null)]);
+}

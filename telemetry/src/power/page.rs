@@ -1,0 +1,114 @@
+//! `docs/power.md`: how watts, joules and grams are found, and how far the load curves err.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use super::curve::{self, FULL_W, Unseen, median};
+
+/// The text of `docs/power.md`.
+pub fn markdown() -> String {
+    let mut page = String::from(HEAD);
+    curves(&mut page);
+    models(&mut page);
+    page.push_str(GRID);
+    page
+}
+
+const HEAD: &str = "# Power, energy and carbon\n\n\
+Generated from `telemetry::power` (`UPDATE_DOCS=1 cargo test -p telemetry power`). Definitions of the columns: [metrics.md](metrics.md), \
+views `host_energy`, `replica_energy`, `perf_per_watt`, `energy_per_token` and `carbon`.\n\n\
+## The ladder\n\n\
+Joules of a host in a minute come from the highest rung that it has. `method` names it on every row; two methods are never one average.\n\n\
+| rung | method | what it is |\n|---|---|---|\n\
+| 1 | `energy_counter` | rise of the device's own counter of joules; one that fell or started anew says nothing about the time before |\n\
+| 2 | `integrated_power` | watts between two samples at most two minutes apart, their mean times the time (trapezoid) |\n\
+| 3 | `percent_of_max` | Neuron's percentage of the largest power times the `max_watts` that the operator set: AWS publishes no watts |\n\
+| 4 | `load_curve` | a curve of the load: simulated nodes, and the curves below |\n\
+| 5 | `tdp` | no meter at all: the power model's watts at rest while the engine rested, its full watts while it ran. An upper bound |\n\n\
+A host with neither meter nor model has no joules: NULL, never 0.\n\n\
+**Boundary** says what is inside: `chip`, `board`, `node`, `wall`, `facility`. Of several on one host the widest counts; they are never \
+added. Boards of H100s draw at most 700 W, the same GPUs with their host, network and cooling 1,730 W: name the boundary or the figure says nothing.\n\n\
+**Coverage** is the share of the minute between samples that belong together, `largest_gap_s` the longest time without one. A minute is \
+`valid` with a coverage of at least 0.9 and no counter that started anew; `flaw` says why it is not. Nothing is filled in: what nobody \
+measured is in no sum, and the coverage says how much that is.\n\n\
+**Attribution**: a host's joules are shared over its replicas by chips. Of a replica's, `idle` is the power model's watts at rest times the \
+time without a step (where the model has the same boundary; else the share of the time), and the rest follows device time. \
+Requests + padding + idle + unattributed + shared are the host's joules.\n";
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+fn errors<'a>(all: &'a [Unseen], of: impl Fn(&Unseen) -> bool + 'a) -> Vec<f64> {
+    all.iter().filter(|unseen| of(unseen)).map(|unseen| unseen.error.abs()).collect()
+}
+
+/// Middle, nine tenths and number of errors.
+fn summary(mut errors: Vec<f64>) -> (String, String, usize) {
+    errors.sort_by(f64::total_cmp);
+    let tenth = errors.get(errors.len() * 9 / 10).copied().unwrap_or(f64::NAN);
+    let count = errors.len();
+    (median(errors).map_or_else(|| "—".to_owned(), percent), percent(tenth), count)
+}
+
+fn curves(page: &mut String) {
+    let all = curve::unseen();
+    page.push_str(
+        "\n## Load curves\n\nWatts of a GPU board are `TDP · (idle + (full - idle) · load ^ exponent)`, the load being the output rate as a share of \
+         the deployment's highest. Fitted to the least median error on the runs of `data/mlenergy_extract.csv` (ML.ENERGY, H100 and B200, boards \
+         only). The runs were all under load, so `idle` is where the curve begins and not a GPU at rest. Errors are of runs whose model the \
+         fit had not seen (one model left out at a time), shares of the measured watts.\n\n\
+         | GPU | TDP | idle | full | exponent | runs | median error, unseen | nine tenths within |\n|---|---|---|---|---|---|---|---|\n",
+    );
+    for (gpu, full_w) in FULL_W {
+        let Some(fit) = curve::fitted(gpu) else { continue };
+        let (middle, tenth, runs) = summary(errors(&all, |unseen| unseen.run.gpu == gpu));
+        let _ = writeln!(
+            page,
+            "| {gpu} | {full_w:.0} W | {:.2} | {:.2} | {:.2} | {runs} | {middle} | {tenth} |",
+            fit.idle_share, fit.full_share, fit.exponent
+        );
+    }
+    let (middle, tenth, runs) = summary(errors(&all, |_| true));
+    let _ = writeln!(page, "| both | | | | | {runs} | **{middle}** | {tenth} |");
+}
+
+fn models(page: &mut String) {
+    let all = curve::unseen();
+    let models: BTreeSet<&str> = all.iter().map(|unseen| unseen.run.model.as_str()).collect();
+    page.push_str("\n| model left out | runs | median error | nine tenths within |\n|---|---|---|---|\n");
+    for model in models {
+        let (middle, tenth, runs) = summary(errors(&all, |unseen| unseen.run.model == model));
+        let _ = writeln!(page, "| {model} | {runs} | {middle} | {tenth} |");
+    }
+    page.push_str(
+        "\nMixtures of experts spread over eight GPUs are worst: their GPUs wait for each other, which the output rate does not show.\n\n\
+         Simulated nodes use one exponent for all chips ([calibration.md](calibration.md)); it is carried over to Inferentia2 and \
+         Trainium1, of which nobody published watts under load, and sent as `assumed`.\n",
+    );
+}
+
+const GRID: &str = "\n## From joules to grams\n\n\
+View `carbon` multiplies step by step, and each factor stands beside the result with its date and source: joules as measured, times PUE \
+(facility energy over that of the machines; left out where the boundary is `facility` already), times grams of CO2e a kilowatt hour. The \
+factors are looked up by time and each by itself: PUE and grid may be of different years.\n\n\
+`grid_method` says which grams: `location based, average` (what the region's grid emits), `location based, marginal` (what one more \
+kilowatt hour would) or, where an operator imported it, `market based`. One row for each: name one, they are never added. Market \
+based figures of many AWS regions are 0 by certificates, so the pages show location based averages.\n\n\
+A region without PUE or without grams has no result: NULL.\n";
+
+#[cfg(test)]
+mod tests {
+    use std::{env, fs, path::Path};
+
+    #[test]
+    fn docs_power_is_up_to_date() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/power.md");
+        let wanted = super::markdown();
+        if env::var_os("UPDATE_DOCS").is_some() {
+            fs::write(&path, &wanted).expect("docs/ is writable");
+        }
+        let found = fs::read_to_string(&path).unwrap_or_default();
+        assert!(found == wanted, "docs/power.md is stale: UPDATE_DOCS=1 cargo test -p telemetry power");
+    }
+}
