@@ -77,9 +77,12 @@ const fn source(table: &'static Table, before: i64, after: i64) -> Source {
     Source { table, reach: (before, after) }
 }
 
-/// A table of dated facts: a row changes what comes after it, for as long as there is anything.
+/// As far as there is anything.
+const FOR_EVER: i64 = i64::MAX / 4;
+
+/// A table of dated facts: a row changes the windows after it that have rows, and makes none of its own.
 const fn facts(table: &'static Table) -> Source {
-    Source { table, reach: (0, i64::MAX / 4) }
+    Source { table, reach: (0, FOR_EVER) }
 }
 
 /// Whether rows are of events, so that there are windows where there are rows.

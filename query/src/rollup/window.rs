@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use lake::{Arrival, File, Snapshot, Value};
 
-use super::{Rollup, is_of_events};
+use super::{FOR_EVER, Rollup, is_of_events};
 
 /// Microseconds in a minute.
 pub(super) const MINUTE_US: i64 = 60_000_000;
@@ -118,7 +118,9 @@ impl Built {
             while window < to {
                 let part = self.files.get(&rollup.file_of(window));
                 let seen = part.and_then(|part| part.sources.get(source)).copied().unwrap_or(-1);
-                if arrival.version > seen {
+                // What holds for ever makes no rows where there are none.
+                let may_hold_rows = part.is_some() || reach.1 < FOR_EVER;
+                if may_hold_rows && arrival.version > seen {
                     windows.insert(window);
                 }
                 window += rollup.window_us;

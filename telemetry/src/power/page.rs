@@ -82,7 +82,8 @@ fn models(page: &mut String) {
         let _ = writeln!(page, "| {model} | {runs} | {middle} | {tenth} |");
     }
     page.push_str(
-        "\nMixtures of experts spread over eight GPUs are worst: their GPUs wait for each other, which the output rate does not show.\n\n\
+        "\nThe middle is good and the tail is long. On the B200 the curve reports too much at low load (a fifth too much in the middle between 5 and \
+         10 % of the rate), and single models are off by a third: where a figure matters, meter it.\n\n\
          Simulated nodes use one exponent for all chips ([calibration.md](calibration.md)); it is carried over to Inferentia2 and \
          Trainium1, of which nobody published watts under load, and sent as `assumed`.\n",
     );
