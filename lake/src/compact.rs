@@ -25,7 +25,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use object_store::{ObjectStore, ObjectStoreExt, path::Path};
 use service::clock::SharedClock;
 use service::{Deps, Kind, Result, error};
-use telemetry::table::{Role, Table};
+use telemetry::table::{BILLING, Role, Table};
 use uuid::Uuid;
 
 use crate::background::in_background;
@@ -50,9 +50,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Merges that failed and are not tried again by this process; with more, all are tried once more.
 const SHUNNED_MAX: usize = 1_000;
 
-/// Tables that grow by small files: all that are not computed from others.
+/// Tables that grow by small files: all that are not computed from others. A bill's files are replaced as a set, and stay apart.
 fn compacts(table: &Table) -> bool {
-    !matches!(table.role, Role::Reference | Role::Rollup)
+    !matches!(table.role, Role::Reference | Role::Rollup) && *table != BILLING
 }
 
 impl Lake {

@@ -33,6 +33,7 @@ mod lease;
 mod snapshot;
 
 mod lake;
+pub mod sets;
 pub mod reference;
 
 pub mod maintain;

@@ -5,13 +5,13 @@
 
 mod rows;
 
-use std::collections::{BTreeMap, BTreeSet};
+pub use rows::of_prices;
 
-use arrow::array::{AsArray, RecordBatch, UInt32Array};
+use std::collections::BTreeSet;
+
+use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute;
-use arrow::datatypes::TimestampMicrosecondType;
 use arrow::ipc::writer::StreamWriter;
-use jiff::{Timestamp, tz::TimeZone};
 use service::{Error, Kind, Result};
 use telemetry::table::{GRID, POWER_MODELS, PRICES, Table};
 use xxhash_rust::xxh3::xxh3_128;
@@ -19,6 +19,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::commit::{Entry, Outcome};
 use crate::lake::Lake;
 use crate::layout;
+use crate::sets::by_date;
 use crate::snapshot::FileAdd;
 
 /// The journal under which bundled rows are committed; its frames count replacements.
@@ -85,19 +86,6 @@ async fn write_by_date(
         adds.push(add);
     }
     Ok(adds)
-}
-
-/// Row numbers by UTC date of `time`.
-fn by_date(rows: &RecordBatch) -> Result<BTreeMap<String, Vec<u32>>> {
-    let times = rows.column_by_name("time").and_then(|column| column.as_primitive_opt::<TimestampMicrosecondType>());
-    let times = times.ok_or_else(|| Error::internal("bundled rows without time"))?;
-    let mut dates: BTreeMap<String, Vec<u32>> = BTreeMap::new();
-    for (row, us) in (0_u32..).zip(times.values()) {
-        let instant =
-            Timestamp::from_microsecond(*us).map_err(|e| Error::internal("time of a bundled row").with_source(e))?;
-        dates.entry(instant.to_zoned(TimeZone::UTC).date().to_string()).or_default().push(row);
-    }
-    Ok(dates)
 }
 
 fn digest(rows: &RecordBatch) -> Result<String> {

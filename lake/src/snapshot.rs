@@ -135,7 +135,7 @@ pub(crate) fn stats_columns(table: &Table) -> Vec<&'static table::Column> {
 /// More columns only make the log and every snapshot larger.
 const STATS_COLUMNS_MAX: usize = 8;
 /// What queries filter by beside time and sort key.
-const PRUNED_BY: [&str; 5] = ["region", "model", "host_id", "service", "status"];
+const PRUNED_BY: [&str; 6] = ["region", "model", "host_id", "service", "status", "charge_to"];
 
 #[cfg(test)]
 mod tests {

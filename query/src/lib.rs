@@ -42,7 +42,7 @@ pub use config::Config;
 pub use distribute::{Settings as WorkerSettings, Worker};
 pub use federate::{LakeAt, Lakes, validate_lakes};
 pub use front::postgres::Postgres;
-pub use rollup::{Settings as RollupSettings, Slo, validate_slos};
+pub use rollup::{Budget, Settings as RollupSettings, Slo, validate_budgets, validate_slos};
 
 use execute::Engine;
 use fleet::Fleet;

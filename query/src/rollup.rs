@@ -19,6 +19,7 @@ pub(crate) mod views;
 
 mod run;
 mod slos;
+mod budget;
 mod window;
 mod build;
 mod fold;
@@ -35,6 +36,7 @@ use telemetry::table::{
 };
 
 use crate::views::View;
+pub use budget::{Budget, validate as validate_budgets};
 pub(crate) use objective::{Objective, judges, judging};
 pub use objective::{Slo, validate as validate_slos};
 pub(crate) use read::{Memory, OfLake, RAW_ROWS, answer, answer_of_several, shape};

@@ -4,6 +4,7 @@ mod attacking;
 mod attribution;
 mod bounding;
 mod collecting;
+mod cost;
 mod counting;
 mod documenting;
 mod energy;

@@ -4,6 +4,7 @@
 //! has been seen of it so far. `docs/metrics.md` is generated from this registry.
 
 mod allocated;
+mod bill;
 mod cost;
 mod energy;
 mod latency;
@@ -77,6 +78,10 @@ pub(crate) const VIEWS: &[&View] = &[
     &cost::NODE_COST,
     &cost::REPLICA_COST,
     &cost::REQUEST_MINUTE_COST,
+    &bill::UNPRICED,
+    &bill::PRICE_CHECK,
+    &bill::BILL_BY_HOST,
+    &bill::BILL_TOTALS,
     &energy::REPLICA_ENERGY,
     &allocated::CALL_MINUTES,
 ];

@@ -1,5 +1,7 @@
 //! The price book: what a host costs per hour, by region and purchase option, from a date on.
 
+pub mod list;
+
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -22,13 +24,20 @@ pub struct Price {
     pub usd_per_hour: Usd,
     /// First instant at which it holds, µs since the epoch.
     pub effective_from_us: i64,
+    /// First instant at which it no longer holds, µs since the epoch; `None` while it is open.
+    pub effective_to_us: Option<i64>,
     /// Where it was read.
     pub source: String,
     /// When the source was current, as it says.
     pub as_of: String,
-    /// `published`, `secondary` or `undated_source`, from firm to weak.
+    /// `measured`, `published`, `secondary`, `undated_source`, `estimated` or `assumed`, from firm to weak.
     pub confidence: String,
+    /// Anything worth knowing.
+    pub note: Option<String>,
 }
+
+/// Purchase options under which a host can be priced.
+pub const OPTIONS: [&str; 6] = ["on_demand", "spot", "savings_plan", "reserved", "capacity_block", "custom"];
 
 #[derive(Deserialize)]
 struct Row {
@@ -45,7 +54,7 @@ static BUNDLED: LazyLock<Vec<Price>> = LazyLock::new(|| {
     dated::rows::<Row>(include_str!("../../data/price_extract.csv")).filter_map(Price::from_row).collect()
 });
 
-/// Prices that come with Tokenwatt. An operator's own rows, imported later, outrank them by date.
+/// Prices that come with Tokenwatt. Rows of an operator's own price books outrank them.
 pub fn bundled() -> &'static [Price] {
     &BUNDLED
 }
@@ -56,7 +65,7 @@ pub fn at<'a>(prices: &'a [Price], host_type: &str, region: &str, option: &str, 
     prices
         .iter()
         .filter(|price| price.host_type == host_type && price.region == region && price.option == option)
-        .filter(|price| price.effective_from_us <= instant_us)
+        .filter(|price| price.effective_from_us <= instant_us && price.effective_to_us.is_none_or(|to| to > instant_us))
         .max_by_key(|price| (price.effective_from_us, firmness(&price.confidence)))
 }
 
@@ -73,6 +82,7 @@ impl Price {
         let confidence = if row.confidence == "dated" { "published".to_owned() } else { row.confidence };
         Some(Price {
             effective_from_us: dated::start_of(&row.as_of)?,
+            effective_to_us: None,
             host_type: row.instance_type,
             region: row.region,
             zone: None,
@@ -81,6 +91,7 @@ impl Price {
             source: row.source,
             as_of: row.as_of,
             confidence,
+            note: None,
         })
     }
 }

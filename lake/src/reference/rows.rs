@@ -5,18 +5,27 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Decimal128Array, Float64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
 use arrow::datatypes::{Field, Schema};
 use service::Result;
+use telemetry::price::{self, Price};
 use telemetry::table::schema::{MONEY_PRECISION, MONEY_SCALE};
 use telemetry::table::{GRID, POWER_MODELS, PRICES, Table};
-use telemetry::{grid, power, price};
+use telemetry::{grid, power};
 
 use super::unfit;
 
-/// The price book.
+/// The prices that come with Tokenwatt.
 pub(super) fn prices() -> Result<RecordBatch> {
-    let rows = price::bundled();
+    of_prices(price::bundled(), None)
+}
+
+/// Prices as rows of table `prices`; `book` is the price book that they are from, if they do not come with Tokenwatt.
+///
+/// # Errors
+/// `Internal`.
+pub fn of_prices(rows: &[Price], book: Option<&str>) -> Result<RecordBatch> {
     let usd = Decimal128Array::from_iter_values(rows.iter().map(|row| row.usd_per_hour.0));
     let usd = usd.with_precision_and_scale(MONEY_PRECISION, MONEY_SCALE).map_err(|e| unfit(&PRICES, e))?;
     let from = times(rows.iter().map(|row| row.effective_from_us));
+    let to: TimestampMicrosecondArray = rows.iter().map(|row| row.effective_to_us).collect();
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("time", Arc::clone(&from)),
         ("host_type", text(rows.iter().map(|row| &row.host_type))),
@@ -26,9 +35,12 @@ pub(super) fn prices() -> Result<RecordBatch> {
         ("usd_per_hour", Arc::new(usd)),
         ("currency", text(rows.iter().map(|_| "USD"))),
         ("effective_from", from),
+        ("effective_to", Arc::new(to.with_timezone("UTC"))),
         ("source", text(rows.iter().map(|row| &row.source))),
         ("as_of", text(rows.iter().map(|row| &row.as_of))),
         ("confidence", text(rows.iter().map(|row| &row.confidence))),
+        ("note", optional(rows.iter().map(|row| row.note.as_deref()))),
+        ("book", optional(rows.iter().map(|_| book))),
     ];
     batch(&PRICES, columns)
 }

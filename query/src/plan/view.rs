@@ -17,7 +17,7 @@ use datafusion::{
     },
     physical_plan::ExecutionPlan,
 };
-use telemetry::table::{Role, Table};
+use telemetry::table::{BILLING, Role, Table};
 
 use super::{range::TimeRange, several::Share};
 use crate::{
@@ -26,8 +26,8 @@ use crate::{
     views::View,
 };
 
-/// End of the interval that a row of `nodes` is; `time` is its start.
-const LAST_SEEN: &str = "last_seen";
+/// Ends of the intervals that rows of `nodes` and `billing` are; `time` is their start.
+const ENDS: [&str; 2] = ["last_seen", "charge_to"];
 
 /// One of our views in one query.
 pub(crate) struct ViewTable {
@@ -175,9 +175,11 @@ fn condition(scan: &TableScan, ranges: Ranges, filters: &[Expr]) -> Result<Optio
     let Some(range) = ranges.of(scan) else { return Ok(None) };
     let column = |name: &str| Column::new(Some(scan.table_name.clone()), name);
     // The row of an interval lies where the interval began, which may be long before.
-    let is_interval = scan.projected_schema.has_column_with_unqualified_name(LAST_SEEN);
-    let time =
-        if is_interval { range.overlap(&column("time"), &column(LAST_SEEN)) } else { range.condition(&column("time")) };
+    let end = ENDS.into_iter().find(|end| scan.projected_schema.has_column_with_unqualified_name(end));
+    let time = match end {
+        Some(end) => range.overlap(&column("time"), &column(end)),
+        None => range.condition(&column("time")),
+    };
     let has_all = |filter: &&Expr| {
         filter.column_refs().iter().all(|column| scan.projected_schema.has_column_with_unqualified_name(&column.name))
     };
@@ -198,7 +200,10 @@ impl Ranges {
     fn of(self, scan: &TableScan) -> Option<TimeRange> {
         let provider = source_as_provider(&scan.source).ok()?;
         match table_of(provider.as_ref()) {
-            Some(table) => matches!(table.role, Role::Live | Role::Bulk).then_some(self.tables),
+            Some(table) => {
+                let happened = matches!(table.role, Role::Live | Role::Bulk) || *table == BILLING;
+                happened.then_some(self.tables)
+            }
             None => provider.is::<ViewTable>().then_some(self.views),
         }
     }

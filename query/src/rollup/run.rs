@@ -8,6 +8,7 @@ use lake::{Keeper, Lake};
 use service::shutdown::Stage;
 use service::{Deps, Result, error};
 
+use super::budget::{self, Budget};
 use super::build::{Builder, Done};
 use super::objective::Slo;
 use super::progress::Progress;
@@ -34,17 +35,20 @@ pub struct Settings {
     pub retention_days: BTreeMap<String, u32>,
     /// Objectives that calls are judged by.
     pub slo: Vec<Slo>,
+    /// Budgets that costs are held against.
+    pub budget: Vec<Budget>,
 }
 
 /// The builder of all roll-ups.
 pub(crate) struct Rollups {
     builder: Builder,
     slo: Vec<Slo>,
+    budget: Vec<Budget>,
     progress: Progress,
     deps: Deps,
     /// Up to where each roll-up was looked at.
     looked: BTreeMap<&'static str, i64>,
-    /// Whether the objectives of this process are published.
+    /// Whether the objectives and budgets of this process are published.
     published: bool,
 }
 
@@ -74,8 +78,9 @@ impl Rollups {
         let engine = Arc::new(Engine::new(limits, lake.clone().into(), apart).map_err(refused)?);
         let (clock, reader) = (Arc::clone(&deps.clock), Arc::new(Reader::internal()));
         let builder = Builder { engine, lake, clock, memory, reader };
-        let (progress, slo) = (Progress::new(&deps.metrics), config.rollup.slo.clone());
-        Ok(Rollups { builder, slo, progress, deps: deps.clone(), looked: BTreeMap::new(), published: false })
+        let progress = Progress::new(&deps.metrics);
+        let (slo, budget) = (config.rollup.slo.clone(), config.rollup.budget.clone());
+        Ok(Rollups { builder, slo, budget, progress, deps: deps.clone(), looked: BTreeMap::new(), published: false })
     }
 
     /// Builds in the background until the shutdown begins, whenever `keeper` says that it is ours to do.
@@ -120,15 +125,20 @@ impl Rollups {
         }
     }
 
-    /// Objectives are dated once, when a process that has others begins to build.
+    /// Objectives and budgets are dated once, when a process that has others begins to build.
     async fn publish(&mut self) {
         if self.published {
             return;
         }
-        match slos::publish(&self.builder, &self.slo).await {
+        let published = match slos::publish(&self.builder, &self.slo).await {
+            Ok(()) => budget::publish(&self.builder, &self.budget).await,
+            failed => failed,
+        };
+        match published {
             Ok(()) => self.published = true,
             Err(failed) => {
-                tracing::warn!(error = error::chain(&failed), "objectives were not published; it is tried again");
+                let error = error::chain(&failed);
+                tracing::warn!(error, "objectives and budgets were not published; it is tried again");
             }
         }
     }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, path::Path, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use service::{Deps, clock::Clock};
-use telemetry::table::{COLLECTORS, DEVICES, HISTOGRAMS, NODES, PRICES, REQUESTS, TOKENS};
+use telemetry::table::{BILLING, COLLECTORS, DEVICES, HISTOGRAMS, NODES, PRICES, REQUESTS, TOKENS};
 
 use super::world::{NOON, World};
 use crate::{functions, system, views::VIEWS};
@@ -62,6 +62,17 @@ fn accelerator(minute: i64) -> Value {
     host(NOON + minute * MINUTE, sample)
 }
 
+/// What a bill says of the host.
+fn charge() -> Value {
+    let charge = json!({"charge_from": NOON, "charge_to": NOON + 60 * MINUTE, "charge_kind": "host_time", "option": "on_demand", "quantity": 0.15,
+        "currency": "USD", "list_cost": "1.947", "effective_cost": "1.8", "billed_cost": "1.8", "provider": "AWS", "account": "1",
+        "period": "2026-11", "bill": "AWS/1/2026-11", "service_name": "AmazonEC2", "charge_category": "usage"});
+    let mut charge = host(NOON, charge);
+    let fields = charge.as_object_mut().expect("an object");
+    fields.retain(|name, _| !["model", "instance"].contains(&name.as_str()));
+    charge
+}
+
 /// A little of everything, all of it within the last hour.
 async fn lake() -> World {
     let world = World::at(Deps::new(Arc::new(TenPastNoon))).await;
@@ -69,7 +80,12 @@ async fn lake() -> World {
     world.write(&REQUESTS, &minutes().map(call).collect::<Vec<_>>()).await;
     let tokens: Vec<_> = minutes().flat_map(|minute| (0..3).map(move |index| token(minute, index))).collect();
     world.write(&TOKENS, &tokens).await;
-    world.write(&DEVICES, &(0..8).flat_map(|minute| [engine(minute), accelerator(minute)]).collect::<Vec<_>>()).await;
+    let unpriced = host(
+        NOON + MINUTE,
+        json!({"kind": "host", "host_id": "i-2", "host_type": "custom-npu.8x", "instance": "i-2/0"}),
+    );
+    let samples = (0..8).flat_map(|minute| [engine(minute), accelerator(minute)]);
+    world.write(&DEVICES, &samples.chain([unpriced]).collect::<Vec<_>>()).await;
     let node = json!({"first_seen": NOON, "last_seen": NOON + 9 * MINUTE, "chips": 12, "capacity_type": "on_demand"});
     let mut node = host(NOON, node);
     node.as_object_mut().expect("an object").remove("model");
@@ -77,6 +93,7 @@ async fn lake() -> World {
     let price = json!({"time": NOON - MINUTE, "effective_from": NOON - MINUTE, "host_type": "inf2.48xlarge", "region": "eu-west-1",
         "option": "on_demand", "usd_per_hour": "12.98127", "currency": "USD", "confidence": "published", "source": "test"});
     world.write(&PRICES, &[price]).await;
+    world.write(&BILLING, &[charge()]).await;
     let classic = json!({"time": NOON, "name": "ttft", "unit": "s", "kind": "histogram", "temporality": "delta", "count": 3,
         "bounds": [0.1, 1.0], "counts": [1, 2, 0]});
     let exponential = json!({"time": NOON, "name": "ttft.exp", "unit": "s", "kind": "exponential_histogram", "temporality": "delta",

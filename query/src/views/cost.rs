@@ -5,11 +5,16 @@ use telemetry::table::{DEVICES, TOKENS};
 use super::{A_LONG_REQUEST, A_WINDOW, NOTHING, View, ViewColumn, column};
 
 const MINUTE: ViewColumn = column("time", "", "start of the minute");
-const COST: ViewColumn = column("cost_usd", "USD", "cost at list price");
+const COST: ViewColumn = column("cost_usd", "USD", "cost at the price that `basis` names");
+const IDLE_POLICY: ViewColumn = column(
+    "idle_policy",
+    "",
+    "what became of idle time: show (a part of its own), share (in the ratio by all cost) or hide (left out)",
+);
 const BASIS: ViewColumn = column(
     "basis",
     "",
-    "which price: list with its purchase option, `list, assumed on-demand` where the option is unknown, or `no price`",
+    "which price: `list` (the price book) or `bill` with the purchase option, `list, assumed on-demand` where the option is unknown, or `no price`",
 );
 const METHOD: ViewColumn = column("method", "", "how cost was split: by device time, or the whole host");
 const PRICE: ViewColumn = column("usd_per_hour", "USD/h", "price of the hosts at that time");
@@ -47,6 +52,7 @@ pub(super) const COST_PER_REGION: View = View {
         BASIS,
         METHOD,
         column("oldest_price_as_of", "", "as-of date of the oldest price used"),
+        IDLE_POLICY,
     ],
     passes: &[&DEVICES],
     tables: A_WINDOW,
@@ -59,7 +65,7 @@ pub(super) const COST_PER_TENANT: View = View {
     doc: "Cost per minute, region, model and tenant. Rows with `part = 'requests'` belong to a tenant (NULL where it is unknown), the \
           others to nobody; together they are the nodes' cost exactly.",
     sql: include_str!("cost_per_tenant.sql"),
-    columns: &[MINUTE, PART, COST, DEVICE, OUTPUT, BASIS, METHOD],
+    columns: &[MINUTE, PART, COST, DEVICE, OUTPUT, BASIS, METHOD, IDLE_POLICY],
     passes: &[&TOKENS],
     tables: A_WINDOW,
     views: NOTHING,
@@ -84,6 +90,7 @@ pub(super) const COST_PER_MILLION_TOKENS: View = View {
         column("unpriced_hosts", "{host}", "hosts without a price, whose cost and tokens are left out"),
         column("price_basis", "", "which prices"),
         METHOD,
+        IDLE_POLICY,
     ],
     passes: &[&DEVICES],
     tables: A_WINDOW,
@@ -96,7 +103,7 @@ pub(super) const REQUEST_COST: View = View {
     doc: "Cost of each request whose tokens were sent: its share of device time in every minute it ran, times the price of the \
           replica. Padding and idle are not in it. `time` is the first minute. Ask for a stretch of time.",
     sql: include_str!("request_cost.sql"),
-    columns: &[MINUTE, DEVICE, OUTPUT, COST, BASIS, METHOD],
+    columns: &[MINUTE, DEVICE, OUTPUT, COST, BASIS, METHOD, IDLE_POLICY],
     passes: &[&TOKENS],
     tables: A_WINDOW,
     views: A_LONG_REQUEST,
@@ -105,10 +112,13 @@ pub(super) const REQUEST_COST: View = View {
 
 pub(super) const NODE_COST: View = View {
     name: "node_cost",
-    doc: "One row per host and minute in which it was seen: `cost_usd` = `usd_per_hour` × `charged_us`. The price is the newest \
-          row of `prices` in force in that minute for host type, region and purchase option, a zone's own before the region's; a \
-          host whose option is unknown is priced as on-demand and says so. `charged_us` is the engine's window where there is one, \
-          else the time between sightings.",
+    doc: "One row per host and minute in which it was seen, or paid for and silent: `cost_usd` = `usd_per_hour` × `charged_us`. The \
+          price is the row of `prices` in force at the start of that minute for host type, region and purchase option: an imported \
+          book's before those that come with Tokenwatt, a zone's own before the region's, then the newest. The option is the bill's where \
+          one is imported, else what telemetry says; a host whose option is unknown is priced as on-demand and says so. \
+          `charged_us` is the engine's window where there is one, else the time between sightings, and the whole minute of a silent \
+          host. Where the book has no price under that option the bill's own rate is taken: list on demand, effective elsewhere. Beside \
+          `cost_usd` stand list, effective and billed cost of the same time, at the rates of the bill.",
     sql: include_str!("node_cost.sql"),
     columns: &[
         MINUTE,
@@ -124,6 +134,25 @@ pub(super) const NODE_COST: View = View {
         column("requests", "{request}", "calls it served that arrived in the minute"),
         INPUT,
         column("output_tokens", "{token}", "output tokens of those calls"),
+        column(
+            "method",
+            "",
+            "how the time charged is known: engine window, between sightings, or whole minute of a silent host",
+        ),
+        column("option_source", "", "where the purchase option is from: bill, telemetry or assumed"),
+        column("price_effective_from", "", "from when on the price holds"),
+        column("is_silent", "", "whether the bill charges the host for that minute and nothing was heard of it"),
+        column("list_cost_usd", "USD", "list cost of the time charged, at the bill's rate; unknown without a bill"),
+        column(
+            "effective_cost_usd",
+            "USD",
+            "amortised cost of the time charged, at the bill's rate; unknown without a bill",
+        ),
+        column(
+            "billed_cost_usd",
+            "USD",
+            "invoiced cost of the time charged, at the bill's rate; unknown without a bill",
+        ),
     ],
     passes: &[&DEVICES],
     tables: A_WINDOW,

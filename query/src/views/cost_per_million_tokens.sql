@@ -25,5 +25,5 @@ SELECT time, region, model, basis, cost_usd, input_tokens, output_tokens,
   CAST(cost_usd AS DOUBLE) / nullif(CAST(output_tokens AS DOUBLE), 0.0) * 1000000.0 AS usd_per_million_output_tokens,
   CAST(cost_usd AS DOUBLE) / nullif(CAST(input_tokens AS DOUBLE), 0.0) * 1000000.0 AS usd_per_million_input_tokens,
   CAST(cost_usd AS DOUBLE) / nullif(CAST(input_tokens + output_tokens AS DOUBLE), 0.0) * 1000000.0 AS usd_per_million_tokens,
-  unpriced_hosts, price_basis, method
+  unpriced_hosts, price_basis, method, CASE basis WHEN 'allocation' THEN 'share' ELSE 'hide' END AS idle_policy
 FROM bases

@@ -11,6 +11,7 @@ SELECT time, region, model,
   string_agg(DISTINCT CASE WHEN basis = 'no price' THEN coalesce(host_type, 'unknown type') || ' ' || replace("option", '_', '-') || ' in ' || coalesce(region, 'no region') END, ', ') AS unpriced,
   string_agg(DISTINCT CASE WHEN basis <> 'no price' THEN basis END, ', ') AS basis,
   string_agg(DISTINCT method, ', ') AS method,
-  min(price_as_of) AS oldest_price_as_of
+  min(price_as_of) AS oldest_price_as_of,
+  'show' AS idle_policy
 FROM replica_cost
 GROUP BY time, region, model

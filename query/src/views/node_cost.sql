@@ -12,7 +12,7 @@ ordered AS (
   SELECT *, lag(at) OVER (PARTITION BY host_id ORDER BY at) AS at_before, max(is_sample) OVER (PARTITION BY host_id) AS is_sampled
   FROM sightings
 ),
-hosts AS (
+seen AS (
   SELECT (at - 1) / 60000000 AS minute, host_id, max(region) AS region, max(zone) AS zone, max(host_type) AS host_type,
     CASE WHEN count(DISTINCT model) = 1 THEN max(model) END AS model,
     sum(1 - is_sample) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
@@ -20,6 +20,40 @@ hosts AS (
     CASE WHEN max(is_sampled) = 1 THEN coalesce(sum(CASE WHEN at - at_before <= 120000000 THEN at - at_before END), 0) ELSE 60000000 END AS seen_us
   FROM ordered
   GROUP BY 1, 2
+),
+paid AS (
+  -- what a bill charges for a host's own time, hour by hour; nothing else stands for a host longer than a month
+  SELECT *, unnest(range(from_us / 3600000000, (to_us + 3599999999) / 3600000000)) AS hour
+  FROM (
+    SELECT host_id, CAST(time AS BIGINT) AS from_us, CAST(charge_to AS BIGINT) AS to_us,
+      max(region) AS region, max(zone) AS zone, max(host_type) AS host_type,
+      first_value("option" ORDER BY quantity DESC NULLS LAST, "option") AS "option",
+      sum(list_cost) AS list_cost, sum(effective_cost) AS effective_cost, sum(billed_cost) AS billed_cost,
+      coalesce(CAST(round(sum(quantity) * 3600000000.0) AS BIGINT), CAST(charge_to AS BIGINT) - CAST(time AS BIGINT)) AS paid_us
+    FROM billing
+    WHERE charge_kind = 'host_time' AND currency = 'USD' AND charge_to > time AND charge_to <= time + INTERVAL '32 days'
+    GROUP BY host_id, time, charge_to
+  )
+),
+silent AS (
+  -- minutes that were paid for in full and in which nothing was heard of the host
+  SELECT p.minute, p.host_id, p.region, p.zone, p.host_type
+  FROM (
+    SELECT host_id, minute, max(region) AS region, max(zone) AS zone, max(host_type) AS host_type
+    FROM (SELECT *, unnest(range(hour * 60, hour * 60 + 60)) AS minute FROM paid WHERE paid_us >= to_us - from_us)
+    WHERE minute * 60000000 >= from_us AND minute * 60000000 < to_us
+    GROUP BY host_id, minute
+  ) AS p
+  LEFT JOIN seen AS s ON s.host_id = p.host_id AND s.minute = p.minute
+  WHERE s.host_id IS NULL
+),
+hosts AS (
+  SELECT minute, host_id, region, zone, host_type, model, requests, input_tokens, output_tokens, seen_us, false AS is_silent
+  FROM seen
+  UNION ALL
+  SELECT minute, host_id, region, zone, host_type, CAST(NULL AS VARCHAR), CAST(0 AS BIGINT), CAST(NULL AS BIGINT),
+    CAST(NULL AS BIGINT), CAST(60000000 AS BIGINT), true
+  FROM silent
 ),
 engines AS (
   SELECT minute, host_id, max(wall_us) AS wall_us, CASE WHEN count(DISTINCT model) = 1 THEN max(model) END AS model
@@ -31,21 +65,40 @@ capacity AS (
   FROM nodes
   GROUP BY host_id
 ),
-charged AS (
+metered AS (
   SELECT h.minute, h.region, h.zone, h.host_id, h.host_type, coalesce(e.model, h.model) AS model,
-    coalesce(c.capacity_type, 'on_demand') AS "option", c.capacity_type IS NULL AS is_assumed,
-    coalesce(e.wall_us, h.seen_us) AS charged_us, e.wall_us IS NOT NULL AS has_engine,
+    coalesce(e.wall_us, h.seen_us) AS charged_us, e.wall_us IS NOT NULL AS has_engine, h.is_silent,
     h.requests, h.input_tokens, h.output_tokens
   FROM hosts AS h
   LEFT JOIN engines AS e ON e.minute = h.minute AND e.host_id = h.host_id
-  LEFT JOIN capacity AS c ON c.host_id = h.host_id
+),
+bills AS (
+  -- the same time at the rates of the bill
+  SELECT m.minute, m.host_id, first_value(p."option" ORDER BY p.paid_us DESC) AS "option",
+    sum(money_scale(p.list_cost, m.charged_us, p.paid_us)) AS list_cost_usd,
+    sum(money_scale(p.effective_cost, m.charged_us, p.paid_us)) AS effective_cost_usd,
+    sum(money_scale(p.billed_cost, m.charged_us, p.paid_us)) AS billed_cost_usd,
+    sum(money_scale(CASE WHEN p."option" = 'on_demand' THEN p.list_cost ELSE p.effective_cost END, CAST(3600000000 AS BIGINT), p.paid_us)) AS usd_per_hour
+  FROM metered AS m
+  JOIN paid AS p ON p.host_id = m.host_id AND p.hour = m.minute / 60
+    AND p.from_us <= m.minute * 60000000 AND p.to_us > m.minute * 60000000
+  GROUP BY m.minute, m.host_id
+),
+charged AS (
+  SELECT m.*, coalesce(b."option", c.capacity_type, 'on_demand') AS "option",
+    CASE WHEN b."option" IS NOT NULL THEN 'bill' WHEN c.capacity_type IS NOT NULL THEN 'telemetry' ELSE 'assumed' END AS option_source,
+    b.usd_per_hour AS billed_usd_per_hour, b.list_cost_usd, b.effective_cost_usd, b.billed_cost_usd
+  FROM metered AS m
+  LEFT JOIN capacity AS c ON c.host_id = m.host_id
+  LEFT JOIN bills AS b ON b.minute = m.minute AND b.host_id = m.host_id
 ),
 priced AS (
-  SELECT w.minute, w.host_type, w.region, w.zone, w."option", p.usd_per_hour, p.as_of, p.confidence, p.source,
+  SELECT w.minute, w.host_type, w.region, w.zone, w."option", p.usd_per_hour, p.as_of, p.confidence, p.source, p.effective_from,
     row_number() OVER (
       PARTITION BY w.minute, w.host_type, w.region, w.zone, w."option"
-      ORDER BY p.zone IS NULL, p.effective_from DESC,
-        CASE p.confidence WHEN 'measured' THEN 0 WHEN 'published' THEN 1 WHEN 'secondary' THEN 2 ELSE 3 END
+      -- an operator's own book before what comes with Tokenwatt, a zone's price before its region's, then the newest and the firmest
+      ORDER BY p.book IS NULL, p.zone IS NULL, p.effective_from DESC,
+        CASE p.confidence WHEN 'measured' THEN 0 WHEN 'published' THEN 1 WHEN 'secondary' THEN 2 ELSE 3 END, p.book, p.usd_per_hour
     ) AS place
   FROM (SELECT DISTINCT minute, host_type, region, zone, "option" FROM charged) AS w
   JOIN prices AS p ON p.host_type = w.host_type AND p.region = w.region AND p."option" = w."option"
@@ -54,11 +107,21 @@ priced AS (
     AND (p.effective_to IS NULL OR CAST(p.effective_to AS BIGINT) > w.minute * 60000000)
 )
 SELECT arrow_cast(c.minute * 60000000, 'Timestamp(Microsecond, Some("UTC"))') AS time, c.region, c.model,
-  c.host_id, c.host_type, c."option", p.usd_per_hour, c.charged_us,
-  money_scale(p.usd_per_hour, c.charged_us, CAST(3600000000 AS BIGINT)) AS cost_usd,
-  CASE WHEN p.usd_per_hour IS NULL THEN 'no price' WHEN c.is_assumed THEN 'list, assumed on-demand' ELSE 'list, ' || replace(c."option", '_', '-') END AS basis,
-  p.as_of AS price_as_of, p.confidence AS price_confidence, p.source AS price_source,
-  c.has_engine, c.requests, c.input_tokens, c.output_tokens
+  c.host_id, c.host_type, c."option", coalesce(p.usd_per_hour, c.billed_usd_per_hour) AS usd_per_hour, c.charged_us,
+  money_scale(coalesce(p.usd_per_hour, c.billed_usd_per_hour), c.charged_us, CAST(3600000000 AS BIGINT)) AS cost_usd,
+  CASE
+    WHEN p.usd_per_hour IS NULL AND c.billed_usd_per_hour IS NULL THEN 'no price'
+    WHEN p.usd_per_hour IS NULL THEN 'bill, ' || replace(c."option", '_', '-')
+    WHEN c.option_source = 'assumed' THEN 'list, assumed on-demand'
+    ELSE 'list, ' || replace(c."option", '_', '-')
+  END AS basis,
+  p.as_of AS price_as_of,
+  CASE WHEN p.usd_per_hour IS NULL AND c.billed_usd_per_hour IS NOT NULL THEN 'measured' ELSE p.confidence END AS price_confidence,
+  CASE WHEN p.usd_per_hour IS NULL AND c.billed_usd_per_hour IS NOT NULL THEN 'bill' ELSE p.source END AS price_source,
+  c.has_engine, c.requests, c.input_tokens, c.output_tokens,
+  CASE WHEN c.has_engine THEN 'engine window' WHEN c.is_silent THEN 'whole minute' ELSE 'between sightings' END AS method,
+  c.option_source, p.effective_from AS price_effective_from, c.is_silent,
+  c.list_cost_usd, c.effective_cost_usd, c.billed_cost_usd
 FROM charged AS c
 LEFT JOIN (SELECT * FROM priced WHERE place = 1) AS p
   ON p.minute = c.minute AND p.host_type = c.host_type AND p.region = c.region AND p."option" = c."option"

@@ -2,6 +2,7 @@ SELECT min(time) AS time, max(region) AS region, max(model) AS model, max(tenant
   max(host_id) AS host_id, max(host_type) AS host_type, max(instance) AS instance,
   sum(device_us) AS device_us, sum(output_tokens) AS output_tokens,
   CASE WHEN count(cost_usd) = count(*) THEN sum(cost_usd) END AS cost_usd,
-  string_agg(DISTINCT basis, ', ') AS basis, string_agg(DISTINCT method, ', ') AS method
+  string_agg(DISTINCT basis, ', ') AS basis, string_agg(DISTINCT method, ', ') AS method,
+  'hide' AS idle_policy
 FROM request_minute_cost
 GROUP BY trace_id, request_span_id

@@ -40,6 +40,17 @@ pub const BILLING: Table = Table {
             text("source", "file that held the row"),
             map("tags", "tags of the resource"),
             map("attributes", "columns of the bill without a column here"),
+            text(
+                "bill",
+                "bill that holds the row: provider/account/period; a later export of it takes the place of all its rows",
+            ),
+            text("host_id", "host that was charged, read from resource_id, the key that joins telemetry"),
+            text("charge_kind", "host_time where the charge is the time of the host itself, else other"),
+            text(
+                "option",
+                "purchase option: on_demand, spot, savings_plan or reserved, unknown where the bill does not say",
+            ),
+            time("imported_at", "when the row was imported"),
         ],
     ],
     order: &["account", "resource_id", "charge_from"],

@@ -22,6 +22,10 @@ pub const PRICES: Table = Table {
             text("currency", "ISO 4217 code of the price"),
         ],
         PROVENANCE,
+        &[text(
+            "book",
+            "price book that holds the row; unknown for rows that come with Tokenwatt, which any book outranks",
+        )],
     ],
     order: &["host_type", "region", "option", "effective_from"],
     retention_days: None,

@@ -1,0 +1,367 @@
+//! Golden cases of price and bill. Each answer is worked out by hand in the comment above it.
+
+use serde_json::{Value, json};
+use telemetry::table::{BILLING, DEVICES, NODES, PRICES};
+
+use super::world::{NOON, World};
+
+const MINUTE: i64 = 60_000_000;
+const HOUR: i64 = 60 * MINUTE;
+const REGION: &str = "eu-west-1";
+const INF2: &str = "inf2.48xlarge";
+
+/// A sample of an engine that does nothing: the host is there.
+fn sample(at_us: i64, host: &str, kind: &str, more: Value) -> Value {
+    let sample = json!({
+        "time": at_us, "kind": "engine", "region": REGION, "model": "m", "host_id": host, "host_type": kind,
+        "instance": format!("{host}/0"), "chips": 12, "busy_us": 0, "padding_us": 0,
+    });
+    with(sample, more)
+}
+
+fn with(mut row: Value, more: Value) -> Value {
+    let (Some(fields), Value::Object(more)) = (row.as_object_mut(), more) else { panic!("objects") };
+    fields.extend(more);
+    row
+}
+
+/// Samples at the boundaries of minutes `from..=to` after noon: whole minutes `from..to` are charged.
+fn seen(host: &str, kind: &str, from: i64, to: i64) -> Vec<Value> {
+    (from..=to).map(|minute| sample(NOON + minute * MINUTE, host, kind, json!({}))).collect()
+}
+
+fn price(kind: &str, option: &str, usd_per_hour: &str, more: Value) -> Value {
+    let price = json!({
+        "time": NOON - 24 * HOUR, "effective_from": NOON - 24 * HOUR, "host_type": kind, "region": REGION, "option": option,
+        "usd_per_hour": usd_per_hour, "currency": "USD", "confidence": "published", "as_of": "2026-11-01", "source": "list",
+    });
+    with(price, more)
+}
+
+/// A charge of a host's own time from noon on.
+fn charge(
+    host: &str,
+    kind: &str,
+    option: &str,
+    hours: f64,
+    [list, effective, billed]: [&str; 3],
+    more: Value,
+) -> Value {
+    let charge = json!({
+        "time": NOON, "charge_from": NOON, "charge_to": NOON + HOUR, "region": REGION, "host_id": host, "resource_id": host,
+        "host_type": kind, "option": option, "charge_kind": "host_time", "quantity": hours, "currency": "USD",
+        "list_cost": list, "effective_cost": effective, "billed_cost": billed, "bill": "AWS/1/2026-11", "provider": "AWS",
+        "account": "1", "period": "2026-11", "charge_category": "usage", "imported_at": NOON + 24 * HOUR,
+    });
+    with(charge, more)
+}
+
+/// The hour from noon on.
+const RANGE: &str = "time >= TIMESTAMP '2026-11-29T12:00:00Z' AND time < TIMESTAMP '2026-11-29T13:00:00Z'";
+
+/// The amounts of the only row of `bill_by_host` in that hour, and its finding. The parts add up to what the bill says.
+async fn beside_the_bill(world: &World) -> Vec<Value> {
+    let sql = format!(
+        "SELECT seen_us / 60000000, paid_us / 60000000, estimated_usd, unseen_usd, unexplained_usd, discount_usd, effective_usd, \
+         timing_usd, billed_usd, finding, estimated_usd + unseen_usd + unexplained_usd - discount_usd = effective_usd, \
+         effective_usd + timing_usd = billed_usd \
+         FROM bill_by_host WHERE {RANGE}"
+    );
+    let mut rows = world.rows(&sql).await;
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    let mut row = rows.remove(0);
+    let sums = row.split_off(10);
+    assert!(sums.iter().all(|sum| *sum != json!(false)), "parts do not add up: {row:?}");
+    row
+}
+
+/// A spot host that existed for half an hour, of which telemetry saw 20 minutes.
+///
+/// Estimate: 3.98 USD/h ÷ 60 = 0.066333333333 a minute (12 decimals), × 20 = 1.32666666666. The bill: 0.5 h × 3.98 = 1.99. Unseen are
+/// 30 − 20 minutes of 30: 1.99 ÷ 3 = 0.663333333333. 1.99 − 1.32666666666 − 0.663333333333 leaves 0.000000000007, the decimals that the
+/// minutes lost. A spot price holds its discount already.
+#[tokio::test]
+async fn a_spot_host_for_part_of_an_hour() {
+    let world = World::new().await;
+    world
+        .write(&PRICES, &[price(INF2, "on_demand", "16.22658", json!({})), price(INF2, "spot", "3.98", json!({}))])
+        .await;
+    world.write(&DEVICES, &seen("i-1", INF2, 0, 20)).await;
+    world.write(&BILLING, &[charge("i-1", INF2, "spot", 0.5, ["8.11329", "1.99", "1.99"], json!({}))]).await;
+    let minutes = format!(
+        "SELECT \"option\", option_source, basis, count(*), sum(cost_usd) FROM node_cost WHERE {RANGE} GROUP BY 1, 2, 3"
+    );
+    let expected = [json!("spot"), json!("bill"), json!("list, spot"), json!(20), json!("1.326666666660")];
+    assert_eq!(world.rows(&minutes).await, [expected], "the minutes that nobody saw are not made up");
+    let expected = json!([
+        20,
+        30,
+        "1.326666666660",
+        "0.663333333333",
+        "0.000000000007",
+        "0.000000000000",
+        "1.990000000000",
+        "0.000000000000",
+        "1.990000000000",
+        "explained"
+    ]);
+    assert_eq!(json!(beside_the_bill(&world).await), expected);
+}
+
+/// A p5.48xlarge that a savings plan covers for the whole hour; the book knows the on-demand price alone.
+///
+/// List 55.04, amortised 31.464, billed 0 (the plan is invoiced elsewhere): timing = 0 − 31.464. In the book there is no price under
+/// that option, so nothing is estimated and the bill's own rate is taken: 31.464 ÷ 60 = 0.5244 a minute, beside list
+/// 55.04 ÷ 60 = 0.917333333333 and billed 0.
+#[tokio::test]
+async fn a_host_that_a_savings_plan_covers() {
+    let world = World::new().await;
+    let p5 = "p5.48xlarge";
+    world.write(&PRICES, &[price(p5, "on_demand", "55.04", json!({}))]).await;
+    world.write(&DEVICES, &seen("i-5", p5, 0, 60)).await;
+    world.write(&BILLING, &[charge("i-5", p5, "savings_plan", 1.0, ["55.04", "31.464", "0"], json!({}))]).await;
+    let minutes = format!(
+        "SELECT DISTINCT basis, price_source, cost_usd, list_cost_usd, effective_cost_usd, billed_cost_usd FROM node_cost WHERE {RANGE}"
+    );
+    let expected =
+        json!([["bill, savings-plan", "bill", "0.524400000000", "0.917333333333", "0.524400000000", "0.000000000000"]]);
+    assert_eq!(json!(world.rows(&minutes).await), expected);
+    let row = json!(beside_the_bill(&world).await);
+    let expected = json!([
+        60,
+        60,
+        null,
+        "0.000000000000",
+        null,
+        "0.000000000000",
+        "31.464000000000",
+        "-31.464000000000",
+        "0.000000000000",
+        "no price in the book"
+    ]);
+    assert_eq!(row, expected);
+    // once the book has the plan's rate, of which the bill charges 0.064 more an hour: 31.464 − 31.4
+    world.write(&PRICES, &[price(p5, "savings_plan", "31.4", json!({"book": "contract"}))]).await;
+    let row = beside_the_bill(&world).await;
+    // 31.4 ÷ 60 = 0.523333333333 a minute, × 60 = 31.39999999998
+    assert_eq!(json!(row[2..5]), json!(["31.399999999980", "0.000000000000", "0.064000000020"]));
+    assert_eq!(row[9], json!("explained"), "0.2 % is within 1 %");
+}
+
+/// A host that its bill says was bought on demand, at a negotiated price: list 16.22658, effective 14.603922, so the discount is
+/// 1.622658; 60 × 0.270443 is the list price and nothing is unexplained.
+#[tokio::test]
+async fn a_negotiated_discount_has_a_name() {
+    let world = World::new().await;
+    world.write(&PRICES, &[price(INF2, "on_demand", "16.22658", json!({}))]).await;
+    world.write(&DEVICES, &seen("i-1", INF2, 0, 60)).await;
+    let cost = ["16.22658", "14.603922", "14.603922"];
+    let traffic = json!({"charge_kind": "other", "quantity": 3.5, "effective_cost": "0.315", "list_cost": "0.315", "billed_cost": "0.315", "option": null});
+    let rows =
+        [charge("i-1", INF2, "on_demand", 1.0, cost, json!({})), charge("i-1", INF2, "on_demand", 1.0, cost, traffic)];
+    world.write(&BILLING, &rows).await;
+    let expected = json!([
+        60,
+        60,
+        "16.226580000000",
+        "0.000000000000",
+        "0.000000000000",
+        "1.622658000000",
+        "14.603922000000",
+        "0.000000000000",
+        "14.603922000000",
+        "explained"
+    ]);
+    assert_eq!(json!(beside_the_bill(&world).await), expected);
+    let other = world.rows(&format!("SELECT other_usd FROM bill_by_host WHERE {RANGE}")).await;
+    assert_eq!(other, [[json!("0.315000000000")]], "traffic is beside the host's time, not in it");
+}
+
+/// A price that changes in the middle of the hour: 30 minutes at 16.22658 ÷ 60 = 0.270443 are 8.11329, 30 at 20 ÷ 60 = 0.333333333333 are
+/// 9.99999999999, together 18.11328999999.
+#[tokio::test]
+async fn a_price_that_changes_in_mid_window() {
+    let world = World::new().await;
+    let change = NOON + 30 * MINUTE;
+    let later = price(INF2, "on_demand", "20", json!({"time": change, "effective_from": change}));
+    world.write(&PRICES, &[price(INF2, "on_demand", "16.22658", json!({})), later]).await;
+    world.write(&DEVICES, &seen("i-1", INF2, 0, 60)).await;
+    let sql =
+        format!("SELECT usd_per_hour, count(*), sum(cost_usd) FROM node_cost WHERE {RANGE} GROUP BY 1 ORDER BY 1");
+    let expected = json!([["16.226580000000", 30, "8.113290000000"], ["20.000000000000", 30, "9.999999999990"]]);
+    assert_eq!(json!(world.rows(&sql).await), expected);
+    let whole = world.rows(&format!("SELECT sum(cost_usd) FROM cost_per_region WHERE {RANGE}")).await;
+    assert_eq!(whole, [[json!("18.113289999990")]]);
+}
+
+/// A price ends where it says so, an operator's book outranks newer rows that come with Tokenwatt, and a zone's price its region's.
+#[tokio::test]
+async fn the_price_that_holds_is_taken() {
+    let of_zone = |host: &str, zone: &str| {
+        (0..=2).map(|minute| sample(NOON + minute * MINUTE, host, INF2, json!({"zone": zone}))).collect::<Vec<_>>()
+    };
+    for (more, expected) in [
+        (vec![], "10.000000000000"),
+        (vec![json!({"usd_per_hour": "9", "effective_from": NOON - HOUR})], "9.000000000000"),
+        (
+            vec![json!({"usd_per_hour": "9", "effective_from": NOON - HOUR, "effective_to": NOON - MINUTE})],
+            "10.000000000000",
+        ),
+        (
+            vec![
+                json!({"usd_per_hour": "8", "book": "mine", "effective_from": NOON - 23 * HOUR}),
+                json!({"usd_per_hour": "9", "effective_from": NOON - HOUR}),
+            ],
+            "8.000000000000",
+        ),
+        (
+            vec![
+                json!({"usd_per_hour": "7", "zone": "eu-west-1a"}),
+                json!({"usd_per_hour": "9", "effective_from": NOON - HOUR}),
+            ],
+            "7.000000000000",
+        ),
+        (vec![json!({"usd_per_hour": "7", "zone": "eu-west-1b"})], "10.000000000000"),
+    ] {
+        let world = World::new().await;
+        let rows: Vec<_> = more.iter().map(|more| price(INF2, "on_demand", "0", more.clone())).collect();
+        world.write(&PRICES, &[vec![price(INF2, "on_demand", "10", json!({}))], rows].concat()).await;
+        world.write(&DEVICES, &of_zone("i-1", "eu-west-1a")).await;
+        let found = world.rows(&format!("SELECT DISTINCT usd_per_hour FROM node_cost WHERE {RANGE}")).await;
+        assert_eq!(found, [[json!(expected)]], "{more:?}");
+    }
+}
+
+/// A region whose price nobody knows: its host is in no sum and on the work list; the other one costs 2 × 0.270443 in two minutes.
+#[tokio::test]
+async fn a_region_with_unknown_price() {
+    let world = World::new().await;
+    world.write(&PRICES, &[price(INF2, "on_demand", "16.22658", json!({}))]).await;
+    let away = (0..=2).map(|minute| sample(NOON + minute * MINUTE, "i-2", INF2, json!({"region": "me-south-1"})));
+    world.write(&DEVICES, &seen("i-1", INF2, 0, 2).into_iter().chain(away).collect::<Vec<_>>()).await;
+    let sql = format!(
+        "SELECT region, sum(cost_usd), max(unpriced_hosts) FROM cost_per_region WHERE {RANGE} GROUP BY region ORDER BY region"
+    );
+    assert_eq!(json!(world.rows(&sql).await), json!([["eu-west-1", "0.540886000000", 0], ["me-south-1", null, 1]]));
+    let sql = format!(
+        "SELECT region, host_type, \"option\", reason, hosts, host_id, option_source FROM unpriced WHERE {RANGE}"
+    );
+    let reason = "no row of `prices` in force for inf2.48xlarge, on-demand, in me-south-1";
+    assert_eq!(json!(world.rows(&sql).await), json!([["me-south-1", INF2, "on_demand", reason, 1, "i-2", "assumed"]]));
+}
+
+/// A host that served one model for ten minutes and another for ten: each has 10 × 0.270443 = 2.70443, and the host's cost is theirs.
+#[tokio::test]
+async fn a_host_that_changes_hands_between_models() {
+    let world = World::new().await;
+    world.write(&PRICES, &[price(INF2, "on_demand", "16.22658", json!({}))]).await;
+    let of = |model: &str, replica: &str, from: i64, to: i64| -> Vec<Value> {
+        let more = json!({"model": model, "instance": replica});
+        (from..=to).map(|minute| sample(NOON + minute * MINUTE, "i-1", INF2, more.clone())).collect()
+    };
+    world.write(&DEVICES, &[of("a", "i-1/0", 0, 10), of("b", "i-1/1", 10, 20)].concat()).await;
+    let sql = format!("SELECT model, sum(cost_usd) FROM cost_per_region WHERE {RANGE} GROUP BY model ORDER BY model");
+    assert_eq!(json!(world.rows(&sql).await), json!([["a", "2.704430000000"], ["b", "2.704430000000"]]));
+    let node = world.rows(&format!("SELECT sum(cost_usd) FROM node_cost WHERE {RANGE}")).await;
+    assert_eq!(node, [[json!("5.408860000000")]]);
+}
+
+/// A host that was paid for all hour and never heard of costs all the same: 60 × 0.270443 = 16.22658, in halves of the hour as in the
+/// whole. One that spoke for ten minutes is silent for fifty.
+#[tokio::test]
+async fn a_silent_host_is_paid_for() {
+    let world = World::new().await;
+    world.write(&PRICES, &[price(INF2, "on_demand", "16.22658", json!({}))]).await;
+    world.write(&DEVICES, &seen("i-1", INF2, 0, 10)).await;
+    let cost = ["16.22658"; 3];
+    world
+        .write(
+            &BILLING,
+            &[
+                charge("i-1", INF2, "on_demand", 1.0, cost, json!({})),
+                charge("i-9", INF2, "on_demand", 1.0, cost, json!({})),
+            ],
+        )
+        .await;
+    let sql = |range: &str| {
+        format!(
+            "SELECT host_id, is_silent, count(*), sum(cost_usd) FROM node_cost WHERE {range} GROUP BY 1, 2 ORDER BY 1, 2"
+        )
+    };
+    let expected = json!([
+        ["i-1", false, 10, "2.704430000000"],
+        ["i-1", true, 50, "13.522150000000"],
+        ["i-9", true, 60, "16.226580000000"]
+    ]);
+    assert_eq!(json!(world.rows(&sql(RANGE)).await), expected);
+    let half =
+        "host_id = 'i-9' AND time >= TIMESTAMP '2026-11-29T12:30:00Z' AND time < TIMESTAMP '2026-11-29T13:00:00Z'";
+    assert_eq!(json!(world.rows(&sql(half)).await), json!([["i-9", true, 30, "8.113290000000"]]));
+    let whole = world.rows(&format!("SELECT sum(cost_usd) FROM cost_per_region WHERE {RANGE}")).await;
+    assert_eq!(whole, [[json!("32.453160000000")]]);
+    let found = world
+        .rows(&format!("SELECT host_id, finding, unseen_usd FROM bill_by_host WHERE {RANGE} ORDER BY host_id"))
+        .await;
+    // i-1: 50 of 60 minutes of 16.22658
+    let silent = "silent: paid for, nothing heard of it";
+    assert_eq!(json!(found), json!([["i-1", "explained", "13.522150000000"], ["i-9", silent, "16.226580000000"]]));
+}
+
+/// Telemetry says what a host is until a bill does; a host in no bill says so.
+#[tokio::test]
+async fn a_bill_knows_better_than_telemetry() {
+    let world = World::new().await;
+    world.write(&PRICES, &[price(INF2, "on_demand", "16", json!({})), price(INF2, "spot", "4", json!({}))]).await;
+    world.write(&DEVICES, &[seen("i-1", INF2, 0, 1), seen("i-2", INF2, 0, 1), seen("i-3", INF2, 0, 1)].concat()).await;
+    let node = |host: &str| json!({"time": NOON, "host_id": host, "capacity_type": "spot", "first_seen": NOON, "last_seen": NOON + MINUTE});
+    world.write(&NODES, &[node("i-1"), node("i-2")]).await;
+    world.write(&BILLING, &[charge("i-1", INF2, "on_demand", 0.1, ["1.6"; 3], json!({}))]).await;
+    let sql = format!("SELECT host_id, \"option\", option_source, basis FROM node_cost WHERE {RANGE} ORDER BY host_id");
+    let expected = json!([
+        ["i-1", "on_demand", "bill", "list, on-demand"],
+        ["i-2", "spot", "telemetry", "list, spot"],
+        ["i-3", "on_demand", "assumed", "list, assumed on-demand"]
+    ]);
+    assert_eq!(json!(world.rows(&sql).await), expected);
+    let sql = format!("SELECT host_id, finding FROM bill_by_host WHERE {RANGE} ORDER BY host_id");
+    let expected = json!([["i-1", "explained"], ["i-2", "not in any bill"], ["i-3", "not in any bill"]]);
+    assert_eq!(json!(world.rows(&sql).await), expected);
+}
+
+/// A list price that the bill contradicts, one that is old, and one about which there is nothing to say. The bill's rate:
+/// 11.2 USD ÷ 0.5 h = 22.4; 22.4 ÷ 16 − 1 = 0.4.
+#[tokio::test]
+async fn prices_are_held_against_the_bill() {
+    let world = World::new().await;
+    let old = json!({"as_of": "2026-01-01"});
+    let prices = [
+        price(INF2, "on_demand", "16", json!({})),
+        price("p5.48xlarge", "on_demand", "98.32", old),
+        price("g6.xlarge", "on_demand", "0.8", json!({})),
+    ];
+    world.write(&PRICES, &prices).await;
+    let hosts = [seen("i-1", INF2, 0, 2), seen("i-2", "p5.48xlarge", 0, 2), seen("i-3", "g6.xlarge", 0, 2)];
+    world.write(&DEVICES, &hosts.concat()).await;
+    world.write(&BILLING, &[charge("i-1", INF2, "on_demand", 0.5, ["11.2", "10", "10"], json!({}))]).await;
+    let sql = "SELECT host_type, billed_usd_per_hour, round(difference, 6), age_days, warning FROM price_check \
+               WHERE time >= TIMESTAMP '2026-11-29T00:00:00Z' ORDER BY host_type";
+    // from the first of January to the 29th of November 2026 are 332 days, from the first of November 28
+    let expected = json!([
+        ["g6.xlarge", null, null, 28.0, null],
+        [INF2, "22.400000000000", 0.4, 28.0, "contradicted by the bill"],
+        ["p5.48xlarge", null, null, 332.0, "old"]
+    ]);
+    assert_eq!(json!(world.rows(sql).await), expected);
+}
+
+/// Amounts in another currency are totals of their own and no dollars of any host.
+#[tokio::test]
+async fn another_currency_stays_apart() {
+    let world = World::new().await;
+    let euro = charge("i-1", INF2, "on_demand", 1.0, ["15"; 3], json!({"currency": "EUR"}));
+    world.write(&BILLING, &[charge("i-1", INF2, "on_demand", 1.0, ["16"; 3], json!({})), euro]).await;
+    let sql = "SELECT currency, charges, billed_cost FROM bill_totals WHERE time >= TIMESTAMP '2026-11-29T00:00:00Z' ORDER BY currency";
+    assert_eq!(json!(world.rows(sql).await), json!([["EUR", 1, "15.000000000000"], ["USD", 1, "16.000000000000"]]));
+    let hosts = world.rows(&format!("SELECT effective_usd FROM bill_by_host WHERE {RANGE}")).await;
+    assert_eq!(hosts, [[json!("16.000000000000")]]);
+}

@@ -1,0 +1,11 @@
+SELECT date_trunc('hour', time) AS time, region, CAST(NULL AS VARCHAR) AS model, host_type, "option",
+  CASE
+    WHEN host_type IS NULL THEN 'the host does not say its type'
+    WHEN region IS NULL THEN 'the host does not say its region'
+    ELSE 'no row of `prices` in force for ' || host_type || ', ' || replace("option", '_', '-') || ', in ' || region
+  END AS reason,
+  count(DISTINCT host_id) AS hosts, min(host_id) AS host_id, sum(charged_us) AS charged_us,
+  string_agg(DISTINCT option_source, ', ') AS option_source
+FROM node_cost
+WHERE usd_per_hour IS NULL
+GROUP BY date_trunc('hour', time), region, host_type, "option"
