@@ -91,7 +91,10 @@ pub(crate) enum Command {
     WhatIf(commands::what_if::Flags),
     /// Checks settings, directories, object store and clock
     Check(commands::check::Flags),
-    /// Writes files for Grafana and Prometheus
+    /// Reads prices and bills into the tables
+    #[command(subcommand)]
+    Import(commands::import::Import),
+    /// Writes files for Grafana, Prometheus and FinOps tools
     #[command(subcommand)]
     Export(commands::export::Export),
     /// Measures, and prints the figures

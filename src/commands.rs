@@ -5,6 +5,7 @@ pub(crate) mod demo;
 pub(crate) mod roles;
 pub(crate) mod sql;
 pub(crate) mod check;
+pub(crate) mod import;
 pub(crate) mod export;
 pub(crate) mod token;
 pub(crate) mod what_if;
@@ -26,7 +27,8 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Sql(flags) => sql::run(&common, &flags).await,
         Command::Token => token::run(),
         Command::WhatIf(flags) => what_if::run(&common, &flags).await,
-        Command::Export(export) => export::run(&export),
+        Command::Import(import) => import::run(&common, &import).await,
+        Command::Export(export) => export::run(&common, &export).await,
         Command::Check(flags) => check::run(&common, &flags).await,
         Command::Bench(bench) => Ok(crate::bench::run(bench).await?),
     }

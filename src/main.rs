@@ -18,6 +18,7 @@ mod remote;
 
 mod demo;
 mod bench;
+mod import;
 
 mod failure;
 mod print;

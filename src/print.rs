@@ -34,3 +34,9 @@ pub(crate) fn pairs(pairs: &[(String, String)]) {
         line(format!("{name:width$}  {value}"));
     }
 }
+
+/// A word about work that is under way, to standard error.
+pub(crate) fn note(text: impl AsRef<str>) {
+    let mut error = std::io::stderr().lock();
+    let _ = error.write_all(text.as_ref().as_bytes()).and_then(|()| error.write_all(b"\n"));
+}

@@ -37,6 +37,8 @@ pub(crate) struct Config {
     pub(crate) maintenance: lake::maintain::Settings,
     /// Objectives: shares of calls that must be good, each with a window. Table `slos` dates them when they change.
     pub(crate) slo: Vec<query::Slo>,
+    /// Budgets: what a tenant, region, model or another allocation key may cost in a period. Table `budgets` dates them when they change.
+    pub(crate) budget: Vec<query::Budget>,
     /// Who may call, and how they prove it. Empty: whoever reaches the ports.
     pub(crate) principal: Vec<Principal>,
     /// TLS of every port of the process.
@@ -87,6 +89,7 @@ impl Default for Config {
             lake: Vec::new(),
             maintenance: lake::maintain::Settings::default(),
             slo: Vec::new(),
+            budget: Vec::new(),
             principal: Vec::new(),
             tls: service::tls::Config::default(),
             listen: service::listen::Limits::default(),
@@ -126,6 +129,7 @@ impl Settings for Config {
         query::validate_lakes(&self.lake, faults);
         self.maintenance.validate(faults);
         query::validate_slos(&self.slo, faults);
+        query::validate_budgets(&self.budget, faults);
         self.collector.validate(faults);
         self.query.validate(faults);
         self.node.validate(faults);
@@ -168,7 +172,7 @@ impl Config {
     /// sections.
     pub(crate) fn query(&self) -> query::Config {
         let retention_days = self.maintenance.retention_days.clone();
-        let rollup = query::RollupSettings { retention_days, slo: self.slo.clone() };
+        let rollup = query::RollupSettings { retention_days, slo: self.slo.clone(), budget: self.budget.clone() };
         query::Config { rollup, cache_directory: Some(self.state.join("query-cache")), ..self.query.clone() }
     }
 

@@ -22,6 +22,7 @@ mod fleet;
 mod deploy;
 mod documents;
 mod examples;
+mod bills;
 mod questions;
 mod benchmarks;
 mod workers;

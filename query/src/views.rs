@@ -5,6 +5,7 @@
 
 mod allocated;
 mod bill;
+mod budget;
 mod cost;
 mod energy;
 mod latency;
@@ -82,6 +83,7 @@ pub(crate) const VIEWS: &[&View] = &[
     &bill::PRICE_CHECK,
     &bill::BILL_BY_HOST,
     &bill::BILL_TOTALS,
+    &budget::BUDGET_STATUS,
     &energy::REPLICA_ENERGY,
     &allocated::CALL_MINUTES,
 ];

@@ -1,11 +1,14 @@
 //! `tokenwatt export`: files for other programs, as this version of the binary has them.
 
+mod focus;
+
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use service::{Error, Kind};
 
+use crate::cli::Common;
 use crate::failure::{CANNOT_CREATE, Failure};
 use crate::print;
 
@@ -15,6 +18,8 @@ pub(crate) enum Export {
     Dashboards(Dashboards),
     /// Alert rules for Prometheus
     Rules(Rules),
+    /// What each hour cost and for whom, as FOCUS 1.4 rows
+    Focus(focus::Focus),
 }
 
 #[derive(Args)]
@@ -67,8 +72,9 @@ const SOURCE: &str = "tokenwatt";
 /// Longest uid that Grafana takes.
 const SOURCE_LENGTH_MAX: usize = 40;
 
-pub(crate) fn run(export: &Export) -> Result<(), Failure> {
+pub(crate) async fn run(common: &Common, export: &Export) -> Result<(), Failure> {
     match export {
+        Export::Focus(flags) => focus::run(common, flags).await,
         Export::Dashboards(flags) => {
             let files = DASHBOARDS.map(|(path, text)| (path, asking(&flags.datasource, text)));
             write(&flags.place, &files)

@@ -1,7 +1,10 @@
 //! Golden cases of price and bill. Each answer is worked out by hand in the comment above it.
 
+use std::{sync::Arc, time::Duration};
+
 use serde_json::{Value, json};
-use telemetry::table::{BILLING, DEVICES, NODES, PRICES};
+use service::{Deps, clock::Clock};
+use telemetry::table::{BILLING, BUDGETS, DEVICES, NODES, PRICES};
 
 use super::world::{NOON, World};
 
@@ -364,4 +367,58 @@ async fn another_currency_stays_apart() {
     assert_eq!(json!(world.rows(sql).await), json!([["EUR", 1, "15.000000000000"], ["USD", 1, "16.000000000000"]]));
     let hosts = world.rows(&format!("SELECT effective_usd FROM bill_by_host WHERE {RANGE}")).await;
     assert_eq!(hosts, [[json!("16.000000000000")]]);
+}
+
+/// Ten minutes after noon of 2026-11-29, for ever.
+struct TenPastNoon;
+
+impl Clock for TenPastNoon {
+    fn now_ns(&self) -> i64 {
+        (NOON + 10 * MINUTE) * 1_000
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// A region's month at a dollar a minute: an hour two days ago and one that ended ten minutes ago are 120 USD. The last 24 hours had 60.
+/// Until the first of December are 35 h 50 min: 120 + 60 × 35.8333… ÷ 24 = 209.583333333333. Of 200 USD 80 are left, which last 80 ÷ 60
+/// days = 32 h: until the 30th at 20:10. 100 USD are over, 1,000 are not reached, and of acme nothing is known.
+#[tokio::test]
+async fn a_budget_says_when_it_is_exhausted() {
+    let world = World::at(Deps::new(Arc::new(TenPastNoon))).await;
+    world
+        .write(
+            &PRICES,
+            &[price(INF2, "on_demand", "60", json!({"time": NOON - 72 * HOUR, "effective_from": NOON - 72 * HOUR}))],
+        )
+        .await;
+    world.write(&DEVICES, &[seen("i-1", INF2, -48 * 60 - 60, -48 * 60), seen("i-1", INF2, -60, 0)].concat()).await;
+    let budget = |name: &str, key: &str, value: &str, usd: &str, from_us: i64| {
+        json!({"time": from_us, "effective_from": from_us, "name": name, "allocation_key": key, "allocation_value": value, "amount": usd,
+            "currency": "USD", "period": "month", "enforcement": "soft", "source": "tokenwatt.toml"})
+    };
+    let rows = [
+        budget("a", "region", REGION, "200", NOON - HOUR),
+        budget("b", "region", REGION, "1", NOON - 2 * HOUR),
+        budget("b", "region", REGION, "100", NOON - HOUR),
+        budget("c", "model", "m", "1000", NOON - HOUR),
+        budget("d", "tenant", "acme", "1000", NOON - HOUR),
+    ];
+    world.write(&BUDGETS, &rows).await;
+    let sql = "SELECT name, spent_usd, burn_usd_per_day, forecast_usd, forecast_low_usd, exhausted_at, status, round(share, 6), basis \
+               FROM budget_status ORDER BY name";
+    let spent = ["120.000000000000", "60.000000000000", "209.583333333333", "209.583333333333"];
+    let row = |name: &str, exhausted: Value, status: &str, share: f64| {
+        json!([name, spent[0], spent[1], spent[2], spent[3], exhausted, status, share, "list, assumed on-demand"])
+    };
+    let expected = json!([
+        row("a", json!("2026-11-30T20:10:00Z"), "will be over", 0.6),
+        row("b", json!(null), "over", 1.2),
+        row("c", json!(null), "within", 0.12),
+        ["d", null, null, null, null, null, "nothing known", null, null]
+    ]);
+    let found = json!(world.rows(sql).await);
+    assert_eq!(found, expected);
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, path::Path, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use service::{Deps, clock::Clock};
-use telemetry::table::{BILLING, COLLECTORS, DEVICES, HISTOGRAMS, NODES, PRICES, REQUESTS, TOKENS};
+use telemetry::table::{BILLING, BUDGETS, COLLECTORS, DEVICES, HISTOGRAMS, NODES, PRICES, REQUESTS, TOKENS};
 
 use super::world::{NOON, World};
 use crate::{functions, system, views::VIEWS};
@@ -94,6 +94,9 @@ async fn lake() -> World {
         "option": "on_demand", "usd_per_hour": "12.98127", "currency": "USD", "confidence": "published", "source": "test"});
     world.write(&PRICES, &[price]).await;
     world.write(&BILLING, &[charge()]).await;
+    let budget = json!({"time": NOON, "effective_from": NOON, "name": "acme", "allocation_key": "tenant", "allocation_value": "acme",
+        "amount": "25000", "currency": "USD", "period": "month", "enforcement": "soft", "source": "tokenwatt.toml"});
+    world.write(&BUDGETS, &[budget]).await;
     let classic = json!({"time": NOON, "name": "ttft", "unit": "s", "kind": "histogram", "temporality": "delta", "count": 3,
         "bounds": [0.1, 1.0], "counts": [1, 2, 0]});
     let exponential = json!({"time": NOON, "name": "ttft.exp", "unit": "s", "kind": "exponential_histogram", "temporality": "delta",

@@ -21,8 +21,11 @@ fn below(view: &View) -> Vec<&'static View> {
     names(view).filter(|word| *word != view.name).filter_map(views::by_name).collect()
 }
 
+/// Something that a number must have beside it, and whether a column is it.
+type Label = (&'static str, fn(&str) -> bool);
+
 /// What a number of that unit must have beside it.
-fn needed(unit: &str) -> &'static [(&'static str, fn(&str) -> bool)] {
+fn needed(unit: &str) -> &'static [Label] {
     let is_money = unit.starts_with("USD");
     let is_energy = ["W", "J", "{token}/J", "J/{token}", "g", "g/kWh"].contains(&unit);
     match (is_money, is_energy) {

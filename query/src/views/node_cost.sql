@@ -35,25 +35,28 @@ paid AS (
     GROUP BY host_id, time, charge_to
   )
 ),
-silent AS (
-  -- minutes that were paid for in full and in which nothing was heard of the host
-  SELECT p.minute, p.host_id, p.region, p.zone, p.host_type
-  FROM (
-    SELECT host_id, minute, max(region) AS region, max(zone) AS zone, max(host_type) AS host_type
-    FROM (SELECT *, unnest(range(hour * 60, hour * 60 + 60)) AS minute FROM paid WHERE paid_us >= to_us - from_us)
-    WHERE minute * 60000000 >= from_us AND minute * 60000000 < to_us
-    GROUP BY host_id, minute
-  ) AS p
-  LEFT JOIN seen AS s ON s.host_id = p.host_id AND s.minute = p.minute
-  WHERE s.host_id IS NULL
+bills AS (
+  SELECT host_id, hour, first_value("option" ORDER BY paid_us DESC, from_us) AS "option", sum(list_cost) AS list_cost,
+    sum(effective_cost) AS effective_cost, sum(billed_cost) AS billed_cost, sum(paid_us) AS paid_us
+  FROM paid
+  GROUP BY host_id, hour
 ),
 hosts AS (
-  SELECT minute, host_id, region, zone, host_type, model, requests, input_tokens, output_tokens, seen_us, false AS is_silent
-  FROM seen
-  UNION ALL
-  SELECT minute, host_id, region, zone, host_type, CAST(NULL AS VARCHAR), CAST(0 AS BIGINT), CAST(NULL AS BIGINT),
-    CAST(NULL AS BIGINT), CAST(60000000 AS BIGINT), true
-  FROM silent
+  -- minutes that were paid for in full and in which nothing was heard of the host stand beside those in which something was
+  SELECT minute, host_id, coalesce(max(CASE WHEN seen_us IS NOT NULL THEN region END), max(region)) AS region,
+    coalesce(max(CASE WHEN seen_us IS NOT NULL THEN zone END), max(zone)) AS zone,
+    coalesce(max(CASE WHEN seen_us IS NOT NULL THEN host_type END), max(host_type)) AS host_type, max(model) AS model,
+    max(requests) AS requests, max(input_tokens) AS input_tokens, max(output_tokens) AS output_tokens,
+    coalesce(max(seen_us), CAST(60000000 AS BIGINT)) AS seen_us, count(seen_us) = 0 AS is_silent
+  FROM (
+    SELECT minute, host_id, region, zone, host_type, model, requests, input_tokens, output_tokens, seen_us FROM seen
+    UNION ALL
+    SELECT minute, host_id, region, zone, host_type, CAST(NULL AS VARCHAR), CAST(0 AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT),
+      CAST(NULL AS BIGINT)
+    FROM (SELECT *, unnest(range(hour * 60, hour * 60 + 60)) AS minute FROM paid WHERE paid_us >= to_us - from_us)
+    WHERE minute * 60000000 >= from_us AND minute * 60000000 < to_us
+  )
+  GROUP BY minute, host_id
 ),
 engines AS (
   SELECT minute, host_id, max(wall_us) AS wall_us, CASE WHEN count(DISTINCT model) = 1 THEN max(model) END AS model
@@ -72,25 +75,17 @@ metered AS (
   FROM hosts AS h
   LEFT JOIN engines AS e ON e.minute = h.minute AND e.host_id = h.host_id
 ),
-bills AS (
-  -- the same time at the rates of the bill
-  SELECT m.minute, m.host_id, first_value(p."option" ORDER BY p.paid_us DESC) AS "option",
-    sum(money_scale(p.list_cost, m.charged_us, p.paid_us)) AS list_cost_usd,
-    sum(money_scale(p.effective_cost, m.charged_us, p.paid_us)) AS effective_cost_usd,
-    sum(money_scale(p.billed_cost, m.charged_us, p.paid_us)) AS billed_cost_usd,
-    sum(money_scale(CASE WHEN p."option" = 'on_demand' THEN p.list_cost ELSE p.effective_cost END, CAST(3600000000 AS BIGINT), p.paid_us)) AS usd_per_hour
-  FROM metered AS m
-  JOIN paid AS p ON p.host_id = m.host_id AND p.hour = m.minute / 60
-    AND p.from_us <= m.minute * 60000000 AND p.to_us > m.minute * 60000000
-  GROUP BY m.minute, m.host_id
-),
 charged AS (
   SELECT m.*, coalesce(b."option", c.capacity_type, 'on_demand') AS "option",
     CASE WHEN b."option" IS NOT NULL THEN 'bill' WHEN c.capacity_type IS NOT NULL THEN 'telemetry' ELSE 'assumed' END AS option_source,
-    b.usd_per_hour AS billed_usd_per_hour, b.list_cost_usd, b.effective_cost_usd, b.billed_cost_usd
+    -- the bill's rate of that hour: what the price book would hold under that option
+    money_scale(CASE WHEN b."option" = 'on_demand' THEN b.list_cost ELSE b.effective_cost END, CAST(3600000000 AS BIGINT), b.paid_us) AS billed_usd_per_hour,
+    money_scale(b.list_cost, m.charged_us, b.paid_us) AS list_cost_usd,
+    money_scale(b.effective_cost, m.charged_us, b.paid_us) AS effective_cost_usd,
+    money_scale(b.billed_cost, m.charged_us, b.paid_us) AS billed_cost_usd
   FROM metered AS m
   LEFT JOIN capacity AS c ON c.host_id = m.host_id
-  LEFT JOIN bills AS b ON b.minute = m.minute AND b.host_id = m.host_id
+  LEFT JOIN bills AS b ON b.host_id = m.host_id AND b.hour = m.minute / 60
 ),
 priced AS (
   SELECT w.minute, w.host_type, w.region, w.zone, w."option", p.usd_per_hour, p.as_of, p.confidence, p.source, p.effective_from,

@@ -1,0 +1,61 @@
+//! Budgets against what their keys cost.
+
+use std::time::Duration;
+
+use telemetry::table::{BUDGETS, COSTS_1H};
+
+use super::{Around, View, column};
+
+/// What it looks back over: the last period of the longest budget, whatever stretch of `time` is asked for.
+const ALL: Around = Around { before: Duration::from_secs(92 * 86_400), after: Duration::from_secs(92 * 86_400) };
+
+pub(super) const BUDGET_STATUS: View = View {
+    name: "budget_status",
+    doc: "Each budget in force (`[[budget]]`) and how it stands now: spent in its period, last period, burn, forecast and when it is \
+          exhausted. Spent is the effective cost of the bill where there is one, else the estimate. A tenant's or namespace's cost is \
+          that of its requests; a region's, model's or pool's has idle, padding and the rest in it. `burn_usd_per_day` is the cost \
+          of the last 24 hours; the band of the forecast takes the cheapest and the dearest of the seven days before that had cost. \
+          Nothing is stopped by a hard budget.",
+    sql: include_str!("budget_status.sql"),
+    columns: &[
+        column("time", "", "start of the budget's period, UTC"),
+        column("region", "", "unknown: see allocation_key"),
+        column("model", "", "unknown: see allocation_key"),
+        column("period_end", "", "end of the calendar period, unknown for a rolling one"),
+        column("budget_usd", "USD", "limit per period"),
+        column("spent_usd", "USD", "cost in the period so far"),
+        column("estimated_usd", "USD", "the same at the prices that `basis` names, without any bill"),
+        column("effective_usd", "USD", "amortised cost of it that bills know of, unknown without one"),
+        column("share", "1", "spent over the limit"),
+        column("last_period_usd", "USD", "cost of the calendar period before, whole"),
+        column("burn_usd_per_day", "USD/d", "cost of the last 24 hours"),
+        column("forecast_usd", "USD", "spent, and the present burn to the period's end"),
+        column("forecast_low_usd", "USD", "the same at the cheapest of the last seven days"),
+        column("forecast_high_usd", "USD", "the same at the dearest of the last seven days"),
+        column(
+            "day_ratio",
+            "1",
+            "cost of the last 24 hours over the mean of those of the seven days before that had cost",
+        ),
+        column(
+            "exhausted_at",
+            "",
+            "when the limit is reached at the present burn, unknown where that is after the period",
+        ),
+        column(
+            "status",
+            "",
+            "over, will be over, twice the week's mean (and 10 USD more), above 80 %, within, silent or nothing known",
+        ),
+        column("unpriced_hours", "h", "hours of the period in which some of it has no price"),
+        column("basis", "", "which prices"),
+        column("method", "", "how cost was split"),
+        column("price_as_of", "", "as-of date of the oldest price used"),
+        column("newest_cost", "", "newest hour with a cost"),
+        column("as_of", "", "when the question was asked"),
+    ],
+    passes: &[&BUDGETS, &COSTS_1H],
+    tables: ALL,
+    views: ALL,
+    keys: &[],
+};

@@ -1,0 +1,76 @@
+//! `tokenwatt import`: what others know, as rows of the tables. Nothing is imported by halves: all of it becomes visible in one
+//! version, or nothing does.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use lake::Lake;
+use service::Deps;
+
+use crate::cli::Common;
+use crate::failure::Failure;
+use crate::import::{bills, prices, report::Report};
+use crate::{places, print, settings};
+
+#[derive(Subcommand)]
+pub(crate) enum Import {
+    /// A price book: a CSV file of dated prices, which takes the place of an earlier one of the same name
+    Prices(Prices),
+    /// Bills: files of one export, FOCUS 1.0-1.4 or AWS CUR 2.0, as CSV, gzipped CSV or Parquet
+    Billing(Billing),
+}
+
+#[derive(Args)]
+pub(crate) struct Prices {
+    /// The price list; docs/cost.md names its columns
+    file: PathBuf,
+    /// Name of the price book
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    book: String,
+    #[command(flatten)]
+    refusals: Refusals,
+}
+
+#[derive(Args)]
+pub(crate) struct Billing {
+    /// All files of one export: a bill found in them is replaced as a whole
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    refusals: Refusals,
+}
+
+/// What is done about rows that cannot be taken.
+#[derive(Args)]
+struct Refusals {
+    /// Import the other rows where some are refused; by default nothing is imported then
+    #[arg(long)]
+    skip_refused: bool,
+    /// Write every refused row to this CSV file: file, row, reason
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+}
+
+impl Refusals {
+    fn open(&self) -> Result<Report, Failure> {
+        Ok(Report::open(self.skip_refused, self.report.as_deref())?)
+    }
+}
+
+pub(crate) async fn run(common: &Common, import: &Import) -> Result<(), Failure> {
+    let config = settings::load_quietly(common)?.config;
+    if let Some(data) = places::local(&config.data) {
+        places::writable("data", data.as_ref())?;
+    }
+    let deps = Deps::system();
+    let lake = Lake::open(&config.data, &deps).await?;
+    let now_us = deps.clock.now_us();
+    let lines = match import {
+        Import::Prices(flags) => {
+            prices::import(&lake, &flags.file, &flags.book, flags.refusals.open()?, now_us).await?
+        }
+        Import::Billing(flags) => bills::import(&lake, &flags.files, flags.refusals.open()?, now_us).await?,
+    };
+    lines.iter().for_each(print::line);
+    Ok(())
+}

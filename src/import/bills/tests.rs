@@ -1,0 +1,77 @@
+use std::path::PathBuf;
+
+use lake::Lake;
+use service::{Deps, Kind};
+
+use super::import;
+use crate::import::report::Report;
+
+const HEAD: &str = "ProviderName,BillingAccountId,BillingCurrency,BillingPeriodStart,ChargePeriodStart,ChargePeriodEnd,ChargeCategory,ListCost,EffectiveCost,BilledCost";
+
+struct World {
+    folder: tempfile::TempDir,
+    lake: Lake,
+}
+
+impl World {
+    async fn new() -> World {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = folder.path().join("lake");
+        let lake = Lake::open(place.to_str().expect("utf-8"), &Deps::system()).await.expect("a lake");
+        World { folder, lake }
+    }
+
+    /// A file with a row for each day and cost.
+    fn file(&self, name: &str, rows: &[(&str, &str)]) -> PathBuf {
+        let row = |(day, cost): &(&str, &str)| {
+            format!("AWS,1,USD,2026-05-01,2026-05-{day}T00:00:00Z,2026-05-{day}T01:00:00Z,Usage,{cost},{cost},{cost}")
+        };
+        let lines: Vec<_> = std::iter::once(HEAD.to_owned()).chain(rows.iter().map(row)).collect();
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, lines.join("\n")).expect("written");
+        path
+    }
+
+    async fn import(&self, paths: &[PathBuf], skip_refused: bool) -> service::Result<Vec<String>> {
+        import(&self.lake, paths, Report::open(skip_refused, None)?, 7).await
+    }
+
+    async fn rows(&self) -> Option<u64> {
+        self.lake.snapshot("billing", None).await.expect("readable").rows()
+    }
+}
+
+/// Two files of one export make one bill; a later export takes its place, and the same one again changes nothing.
+#[tokio::test]
+async fn a_later_export_takes_the_place_of_the_earlier_one() {
+    let world = World::new().await;
+    let export = [
+        world.file("1.csv", &[("01", "1.5"), ("02", "2.0000000000005")]),
+        world.file("2.csv", &[("03", "0.0000000000005")]),
+    ];
+    let lines = world.import(&export, false).await.expect("imported");
+    let text = lines.join("\n");
+    assert!(text.contains("FOCUS 1.0"), "{text}");
+    assert!(text.contains("bill     AWS/1/2026-05: 3 charges, new"), "{text}");
+    // 1.5 + 2.0000000000005 + 0.0000000000005, whose halves of the twelfth decimal make one whole
+    assert!(text.contains("billed 3.500000000001 USD"), "{text}");
+    assert_eq!(world.rows().await, Some(3));
+    let again = world.import(&export, false).await.expect("imported").join("\n");
+    assert!(again.contains("3 charges, as it was"), "{again}");
+    let restated = world.import(&[world.file("3.csv", &[("01", "1.25")])], false).await.expect("imported").join("\n");
+    assert!(restated.contains("1 charges, in place of 3"), "{restated}");
+    assert_eq!(world.rows().await, Some(1));
+}
+
+/// A bill with a hole in it would be believed.
+#[tokio::test]
+async fn nothing_is_imported_where_a_row_is_refused_unless_it_may_be_skipped() {
+    let world = World::new().await;
+    let file = [world.file("bad.csv", &[("01", "1.5"), ("02", "free")])];
+    let refused = world.import(&file, false).await.expect_err("one row is no charge");
+    assert_eq!(refused.kind(), Kind::Corrupt);
+    assert!(refused.to_string().contains("1 of 2 rows were refused; nothing was imported"), "{refused}");
+    assert_eq!(world.rows().await, Some(0));
+    world.import(&file, true).await.expect("the other row");
+    assert_eq!(world.rows().await, Some(1));
+}

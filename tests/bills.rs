@@ -1,0 +1,121 @@
+//! Prices and bills come in by the command line, and come to what an independent reader says.
+
+use std::path::Path;
+
+use crate::world::{World, client, finish, repository, tokenwatt};
+
+/// Runs `tokenwatt import …` on the world's lake: its exit code and all that it said.
+fn import(world: &World, args: &[&str]) -> (i32, String) {
+    let mut command = tokenwatt(&["import"]);
+    command.args(args).arg("--data").arg(world.lake()).current_dir(world.path());
+    let output = finish(&mut command);
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code().expect("an end of its own"), String::from_utf8_lossy(&said).into_owned())
+}
+
+fn sql(world: &World, statement: &str) -> String {
+    let mut command = tokenwatt(&["sql", statement, "--format", "csv"]);
+    let output = finish(command.arg("--data").arg(world.lake()).current_dir(world.path()));
+    assert!(output.status.success(), "{statement}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("utf-8")
+}
+
+/// The public FOCUS samples and a made-up month of an accelerator fleet, as FOCUS and as CUR, in CSV, gzip and Parquet: every row is
+/// there, and DuckDB, which reads files and tables by itself, comes to the same sums to the last decimal. A second import of each
+/// changes nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn bills_come_to_what_duckdb_says() {
+    let world = World::new();
+    client("bills.py", &["make", text(world.path())], &[]);
+    let files = [
+        (repository("tests/data/focus_1_0_sample.csv.gz"), "FOCUS 1.0", 1_000),
+        (repository("tests/data/focus_1_3_aws.csv.gz"), "FOCUS 1.3", 1_000),
+        (world.path().join("focus.parquet"), "FOCUS 1.4", 12 * 31 * 24),
+        // three lines of each of four covered hosts, two of four spot hosts, one of four others
+        (world.path().join("cur.parquet"), "AWS CUR 2.0", (4 * 3 + 4 * 2 + 4) * 31 * 24),
+    ];
+    for (file, format, rows) in &files {
+        for said in ["new", "as it was"] {
+            let (code, output) = import(&world, &["billing", text(file)]);
+            assert_eq!(code, 0, "{output}");
+            for part in [*format, &format!("{rows} read, 0 refused"), said] {
+                assert!(output.contains(part), "{output} lacks {part}");
+            }
+        }
+    }
+    let lake = world.lake();
+    let paths = files.iter().map(|(file, ..)| text(file));
+    let args: Vec<_> = ["check", text(&lake)].into_iter().chain(paths).collect();
+    client("bills.py", &args, &[]);
+    // what the views say of the fleet: hosts by option, as each format tells it
+    let options = "SELECT count(DISTINCT host_id) FROM billing WHERE charge_kind = 'host_time' AND account IN ('100000000001', '100000000009') \
+                   AND host_type LIKE '%8xlarge' GROUP BY account, \"option\", host_type";
+    assert_eq!(sql(&world, options).lines().skip(1).collect::<Vec<_>>(), ["4"; 4]);
+}
+
+/// What is exported is FOCUS 1.4, column by column, and comes to what the views say of the same hours.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_export_is_focus() {
+    let world = World::new();
+    client("bills.py", &["make", text(world.path())], &[]);
+    let (code, output) = import(&world, &["billing", text(&world.path().join("focus.parquet"))]);
+    assert_eq!(code, 0, "{output}");
+    let file = world.path().join("showback.csv");
+    let mut command =
+        tokenwatt(&["export", "focus", "--from", "2026-10-01", "--to", "2026-10-01T06:00:00Z", "--file", text(&file)]);
+    let output = finish(command.arg("--data").arg(world.lake()).current_dir(world.path()));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let columns = repository("tests/data/focus14_columns.csv");
+    let checked = client("bills.py", &["focus14", text(&file), text(&columns)], &[]);
+    let sums: Vec<_> = checked.split_whitespace().collect();
+    let asked = sql(
+        &world,
+        "SELECT sum(coalesce(effective_cost, list_cost)) AS usd FROM costs_hours \
+         WHERE time >= TIMESTAMP '2026-10-01T00:00:00Z' AND time < TIMESTAMP '2026-10-01T06:00:00Z'",
+    );
+    assert_eq!(asked.lines().last(), Some(sums[1]), "{checked}");
+    assert!(sums[1].parse::<f64>().is_ok_and(|usd| usd > 100.0), "{checked}");
+}
+
+/// A price list with faults is refused row by row, and takes nothing with it; mended, it is a book whose prices are looked up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_price_list_is_taken_whole_or_not_at_all() {
+    let world = World::new();
+    let head = "host_type,region,option,usd_per_hour,effective_from,source\n";
+    let good = "inf2.48xlarge,eu-west-1,spot,3.98,2026-11-01,us\np5.48xlarge,us-east-1,savings_plan,31.464000000001,2026-01-01,contract\n";
+    let bad = "inf2.48xlarge,eu-west-1,spot,4.05,2026-11-01,them\ninf2.48xlarge,eu-west-1,cheap,1,2026-11-01,us\n";
+    let list = world.write("prices.csv", &format!("{head}{good}{bad}"));
+    let report = world.path().join("refused.csv");
+    let (code, output) = import(&world, &["prices", text(&list), "--report", text(&report)]);
+    assert_eq!(code, 65, "{output}");
+    assert!(output.contains("2 of 4 rows were refused; nothing was imported"), "{output}");
+    let refused = std::fs::read_to_string(&report).expect("the report");
+    for part in [
+        "file,row,reason",
+        ",4,row 2 has another price from the same instant on: 3.98",
+        ",5,\"`option` is \"\"cheap\"\"",
+    ] {
+        assert!(refused.contains(part), "{refused} lacks {part}");
+    }
+    assert_eq!(sql(&world, "SELECT count(*) AS n FROM prices WHERE book IS NOT NULL"), "n\n0");
+    let list = world.write("prices.csv", &format!("{head}{good}"));
+    for said in ["book     default: 2 prices, 0 before", "book     default: 2 prices, as it was"] {
+        let (code, output) = import(&world, &["prices", text(&list)]);
+        assert_eq!(code, 0, "{output}");
+        assert!(output.contains(said), "{output} lacks {said}");
+        assert!(output.contains("open prices are as of more than 180 days ago"), "{output}");
+    }
+    let shorter = world.write("prices.csv", &format!("{head}{}\n", good.lines().next().expect("a line")));
+    let (_, output) = import(&world, &["prices", text(&shorter)]);
+    assert!(output.contains("1 prices, 2 before"), "{output}");
+    let row = "SELECT host_type, usd_per_hour, book FROM prices WHERE book IS NOT NULL";
+    assert_eq!(sql(&world, row).lines().last(), Some("inf2.48xlarge,3.980000000000,default"));
+    let (code, output) = import(&world, &["prices", text(&world.write("other.csv", "type,price\na,1\n"))]);
+    assert!(code == 65 && output.contains("columns missing: host_type, region"), "{code} {output}");
+    let (code, output) = import(&world, &["billing", text(&list)]);
+    assert!(code == 65 && output.contains("neither FOCUS"), "{code} {output}");
+}
