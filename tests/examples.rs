@@ -52,7 +52,17 @@ async fn the_readme_s_statements_and_its_python_run() {
     let output = finish(sql.arg(world.lake()).arg("--state").arg(world.state()));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 
-    let code = block(&readme(), "import deltalake, duckdb");
+    let readme = readme();
+    let line =
+        readme.lines().map(str::trim).find(|line| line.starts_with("tokenwatt what-if ")).expect("what-if in README");
+    let arguments = line.split(" # ").next().expect("a command").split_whitespace().skip(1);
+    let mut what_if = tokenwatt(&arguments.chain(["--data"]).collect::<Vec<_>>());
+    let output = finish(what_if.arg(world.lake()).arg("--state").arg(world.state()));
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(told.contains("calls ") && told.contains("assumes "), "{told}");
+
+    let code = block(&readme, "import deltalake, duckdb");
     assert!(code.contains("tokenwatt-data/tokens"), "README's Python reads another table");
     let code = code.replace("tokenwatt-data", &world.lake().display().to_string());
     let output = finish(Command::new(python()).arg("-c").arg(code));

@@ -121,8 +121,8 @@ const A_WINDOW: Around = around(3 * 60, 2 * 60);
 const ONE_BEFORE: Around = around(5 * 60, 0);
 /// Where the other rows of a call may lie: a second before by another clock, or until its longest end.
 const A_LONG_CALL: Around = around(2, 15 * 60);
-/// A call in flight in a minute came up to a quarter of an hour before, and waited as long.
-const A_CALL: Around = around(31 * 60, 60);
+/// A call in flight in a minute came up to a quarter of an hour before; `time` names its start.
+const A_CALL: Around = around(16 * 60, 60);
 /// The minutes of an hour.
 const AN_HOUR: Around = around(0, 3_600);
 /// The days that a day is held against, and the rest of its own.

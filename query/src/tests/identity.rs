@@ -242,7 +242,7 @@ async fn a_later_price_restates_hours_that_are_built() {
     assert_eq!(site.world.rows("SELECT sum(list_cost) FROM costs_1h").await, restated);
 }
 
-/// A thousand nodes through a month: of each day some minutes, at an hour that moves.
+/// A thousand nodes through a month: each is heard of every fifth day, for a minute at an hour that moves.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_month_of_a_thousand_nodes_adds_up() {
     let (site, mut draws) = (Site::new().await, Draws(11));
@@ -250,10 +250,10 @@ async fn a_month_of_a_thousand_nodes_adds_up() {
     let start = NOON - NOON % DAY - 29 * DAY;
     book(world, start).await;
     let hosts: Vec<Host> = (0..1_000).map(|id| Host { replicas: 1, ..Host::draw(&mut draws, id) }).collect();
-    for day in 0..30 {
+    for day in 0..30_usize {
         let mut rows = Rows::default();
-        let from = start + day * DAY + draws.below(1_000) * MINUTE;
-        for host in &hosts {
+        let from = start + day as i64 * DAY + draws.below(1_000) * MINUTE;
+        for host in hosts.iter().skip(day % 5).step_by(5) {
             host.live(&mut draws, from, 1, &mut rows);
         }
         let at = jiff::Timestamp::from_microsecond(from).expect("a time").to_zoned(jiff::tz::TimeZone::UTC);
@@ -264,6 +264,6 @@ async fn a_month_of_a_thousand_nodes_adds_up() {
     }
     let nodes = world.rows("SELECT count(DISTINCT host_id), count(*) FROM node_cost").await;
     assert_eq!(nodes[0][0], json!(1_000));
-    assert!(nodes[0][1].as_i64() >= Some(30_000), "{nodes:?}");
+    assert!(nodes[0][1].as_i64() >= Some(6_000), "{nodes:?}");
     adds_up(world, "a month", &SUMS[..3]).await;
 }
