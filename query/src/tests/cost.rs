@@ -414,7 +414,7 @@ async fn a_budget_says_when_it_is_exhausted() {
         json!([name, spent[0], spent[1], spent[2], spent[3], exhausted, status, share, "list, assumed on-demand"])
     };
     let expected = json!([
-        row("a", json!("2026-11-30T20:10:00Z"), "will be over", 0.6),
+        row("a", json!("2026-11-30T20:10:00.000000Z"), "will be over", 0.6),
         row("b", json!(null), "over", 1.2),
         row("c", json!(null), "within", 0.12),
         ["d", null, null, null, null, null, "nothing known", null, null]
