@@ -31,7 +31,7 @@ pub(crate) mod status;
 mod read;
 
 use telemetry::table::{
-    COSTS_1H, DEVICES, DEVICES_1M, HOSTS_1M, NODES, POWER_MODELS, PRICES, REQUESTS, REQUESTS_1M, Role, TOKENS,
+    BILLING, COSTS_1H, DEVICES, DEVICES_1M, HOSTS_1M, NODES, POWER_MODELS, PRICES, REQUESTS, REQUESTS_1M, Role, TOKENS,
     TOKENS_1M, Table, USAGE_1H,
 };
 
@@ -149,6 +149,8 @@ pub(crate) const ROLLUPS: [&Rollup; 6] = [
             source(&TOKENS, 1, 2),
             source(&DEVICES, 1, 2),
             facts(&NODES),
+            // a bill stands for its host for a month at most
+            source(&BILLING, 0, 32 * 24 * 60),
             facts(&PRICES),
             facts(&POWER_MODELS),
         ],

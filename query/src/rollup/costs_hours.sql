@@ -1,10 +1,10 @@
 WITH parts AS (
   SELECT time, region, environment, cluster, pool, host_id, host_type, tenant, namespace, model, 'requests' AS part, replica, weight,
-    cost_usd, device_us, output_tokens AS tokens, basis, method, price_as_of, price_confidence
+    cost_usd, effective_cost_usd, billed_cost_usd, device_us, output_tokens AS tokens, basis, method, price_as_of, price_confidence
   FROM request_minute_cost
   UNION ALL
   SELECT time, region, environment, cluster, pool, host_id, host_type, NULL, NULL, model, part, coalesce(instance, ''), weight,
-    cost_usd, device_us, NULL, basis, method, price_as_of, price_confidence
+    cost_usd, effective_cost_usd, billed_cost_usd, device_us, NULL, basis, method, price_as_of, price_confidence
   FROM replica_cost
   WHERE part <> 'requests'
 ),
@@ -21,7 +21,7 @@ drawn AS (
 )
 SELECT arrow_cast(CAST(time AS BIGINT) / 3600000000 * 3600000000, 'Timestamp(Microsecond, Some("UTC"))') AS time, region, model,
   environment, cluster, pool, host_id, host_type, tenant, namespace, part, 'USD' AS currency,
-  sum(cost_usd) AS list_cost, CAST(NULL AS DECIMAL(38,12)) AS effective_cost, CAST(NULL AS DECIMAL(38,12)) AS billed_cost,
+  sum(cost_usd) AS list_cost, sum(effective_cost_usd) AS effective_cost, sum(billed_cost_usd) AS billed_cost,
   sum(joules) AS energy_j, sum(device_us) AS device_us, sum(tokens) AS tokens, basis, method, price_confidence AS confidence,
   boundary, energy_method, energy_confidence, min(price_as_of) AS price_as_of
 FROM drawn

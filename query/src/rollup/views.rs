@@ -111,7 +111,7 @@ pub(crate) const COSTS_HOURS: View = View {
     doc: "What each hour cost and drew, by host, model and tenant. Rows with `part = 'requests'` belong to a tenant (NULL where it is \
           unknown); padding, idle, unattributed and shared are rows of their own, and all together they are the nodes' cost to the last of \
           its 12 decimals. The split is made minute by minute with largest remainders (`replica_cost`, `request_minute_cost`), so whoever \
-          reads this only sums. Effective and billed cost are unknown until a bill says them. Hours that are built come from `costs_1h`, \
+          reads this only sums. Effective and billed cost are split the same way, and unknown until a bill says them. Hours that are built come from `costs_1h`, \
           the others are computed from raw rows.",
     sql: include_str!("costs_hours.sql"),
     columns: &[column("time", "", "start of the hour")],

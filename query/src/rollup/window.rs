@@ -186,11 +186,11 @@ fn oldest_us(file: &File) -> Option<i64> {
 
 /// The last instant that a row of the file says something of: that of an interval is its end.
 fn last_us(file: &File) -> Option<i64> {
-    let ended = match file.stats.get("last_seen").and_then(|stats| stats.max.as_ref()) {
-        Some(Value::Time(us)) => Some(*us),
+    let ended = |column: &str| match file.stats.get(column)?.max {
+        Some(Value::Time(us)) => Some(us),
         _ => None,
     };
-    file.newest_time_us().max(ended)
+    file.newest_time_us().max(ended("last_seen")).max(ended("charge_to"))
 }
 
 fn stretch(text: &str) -> Option<(i64, i64)> {

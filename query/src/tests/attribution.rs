@@ -1,7 +1,7 @@
 //! Who pays for which part of a node, in cases worked out by hand.
 
 use serde_json::{Value, json};
-use telemetry::table::{DEVICES, PRICES, REQUESTS, TOKENS};
+use telemetry::table::{BILLING, DEVICES, PRICES, REQUESTS, TOKENS};
 
 use super::world::{NOON, World};
 
@@ -231,4 +231,32 @@ async fn a_node_that_changed_hands_is_paid_by_each_model_for_its_time() {
     let models = "SELECT model, sum(list_cost) FROM costs_hours WHERE list_cost > 0 GROUP BY model ORDER BY model";
     let expected = ["a", "b"].map(|model| [json!(model), json!("0.360000000000")]);
     assert_eq!(world.rows(models).await, expected);
+}
+
+/// A bill for the hour from noon: 9.72 USD amortised and 10.8 invoiced, 0.162 and 0.18 a minute. In the first minute the engine ran for half of the
+/// time, all of it for a; of the other 59 nothing was heard, so they are nobody's: 9.558 and 10.62.
+#[tokio::test]
+async fn a_bill_is_taken_apart_like_the_list_price() {
+    let world = priced("19.4719").await;
+    world.write(&DEVICES, &engine("i-1", "r", 30, 0)).await;
+    world.write(&TOKENS, &[token("r", "a", 20, 30)]).await;
+    let charge = json!({
+        "time": NOON, "charge_from": NOON, "charge_to": NOON + 60 * MINUTE, "region": "eu-central-1", "host_id": "i-1", "resource_id": "i-1",
+        "host_type": "inf2.48xlarge", "option": "savings_plan", "charge_kind": "host_time", "quantity": 1.0, "currency": "USD",
+        "list_cost": "19.4719", "effective_cost": "9.72", "billed_cost": "10.8", "bill": "AWS/1/2026-11", "provider": "AWS",
+        "account": "1", "period": "2026-11", "charge_category": "usage", "imported_at": NOON,
+    });
+    world.write(&BILLING, &[charge]).await;
+    let sql = "SELECT part, tenant, sum(effective_cost), sum(billed_cost) FROM costs_hours WHERE effective_cost > 0 GROUP BY part, tenant ORDER BY part";
+    let of = |part: &str, tenant: Value, effective: &str, billed: &str| {
+        [json!(part), tenant, json!(effective), json!(billed)]
+    };
+    assert_eq!(
+        world.rows(sql).await,
+        [
+            of("idle", json!(null), "0.081000000000", "0.090000000000"),
+            of("requests", json!("a"), "0.081000000000", "0.090000000000"),
+            of("unattributed", json!(null), "9.558000000000", "10.620000000000"),
+        ]
+    );
 }

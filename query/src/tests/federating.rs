@@ -433,5 +433,5 @@ async fn empty_tables_are_empty() {
     }
     assert!(world.rows("SELECT * FROM cost_per_region").await.is_empty());
     assert!(world.rows("SELECT * FROM slo_burn").await.is_empty());
-    assert_eq!(world.rows("SELECT count(*) FROM system.rollups").await, [[json!(15)]]);
+    assert_eq!(world.rows("SELECT count(*) FROM system.rollups").await, [[json!(18)]]);
 }

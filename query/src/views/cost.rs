@@ -24,6 +24,10 @@ const OUTPUT: ViewColumn = column("output_tokens", "{token}", "output tokens of 
 const INPUT: ViewColumn = column("input_tokens", "{token}", "input tokens of calls that arrived in the minute");
 const AS_OF: ViewColumn = column("price_as_of", "", "when the price's source was current");
 const PRICE_CONFIDENCE: ViewColumn = column("price_confidence", "", "how far the price can be trusted");
+const EFFECTIVE: ViewColumn =
+    column("effective_cost_usd", "USD", "amortised cost, by the bill's rate; unknown without a bill");
+const BILLED: ViewColumn =
+    column("billed_cost_usd", "USD", "invoiced cost, by the bill's rate; unknown without a bill");
 const WEIGHT: ViewColumn = column("weight", "us", "what the split goes by: device time, else time in flight");
 const PART: ViewColumn = column(
     "part",
@@ -182,6 +186,8 @@ pub(super) const REPLICA_COST: View = View {
         PRICE_CONFIDENCE,
         WEIGHT,
         column("calls_us", "us", "device time that no token accounts for and calls in flight bear"),
+        EFFECTIVE,
+        BILLED,
     ],
     passes: &[&DEVICES],
     tables: A_WINDOW,
@@ -206,6 +212,8 @@ pub(super) const REQUEST_MINUTE_COST: View = View {
         PRICE_CONFIDENCE,
         WEIGHT,
         column("replica", "", "the instance whose cost it bears, empty for a whole host"),
+        EFFECTIVE,
+        BILLED,
     ],
     passes: &[&TOKENS],
     tables: A_WINDOW,

@@ -33,7 +33,7 @@ engines AS (
 ),
 replicas AS (
   SELECT n.time, n.region, coalesce(r.model, n.model) AS model, r.environment, r.cluster, r.pool, n.host_id, n.host_type, r.instance,
-    n."option", n.basis, n.price_as_of, n.price_confidence, n.requests, n.charged_us, greatest(coalesce(r.chips, CAST(1 AS BIGINT)), CAST(1 AS BIGINT)) AS chips,
+    n."option", n.basis, n.price_as_of, n.price_confidence, n.requests, n.charged_us, n.is_silent, greatest(coalesce(r.chips, CAST(1 AS BIGINT)), CAST(1 AS BIGINT)) AS chips,
     -- the host's calls belong to one replica each
     CASE WHEN r.instance IS NULL THEN n.input_tokens ELSE v.input_tokens END AS input_tokens,
     CASE
@@ -47,7 +47,9 @@ replicas AS (
     CASE WHEN r.instance IS NULL THEN f.flight_us END AS flight_us, g.host_id IS NOT NULL AS has_engine,
     -- replicas on one host share its price by the chips they hold
     money_split(n.usd_per_hour, greatest(coalesce(r.chips, CAST(1 AS BIGINT)), CAST(1 AS BIGINT))) OVER one_host AS usd_per_hour,
-    money_split(n.cost_usd, greatest(coalesce(r.chips, CAST(1 AS BIGINT)), CAST(1 AS BIGINT))) OVER one_host AS cost_usd
+    money_split(n.cost_usd, greatest(coalesce(r.chips, CAST(1 AS BIGINT)), CAST(1 AS BIGINT))) OVER one_host AS cost_usd,
+    money_split(n.effective_cost_usd, greatest(coalesce(r.chips, CAST(1 AS BIGINT)), CAST(1 AS BIGINT))) OVER one_host AS effective_cost_usd,
+    money_split(n.billed_cost_usd, greatest(coalesce(r.chips, CAST(1 AS BIGINT)), CAST(1 AS BIGINT))) OVER one_host AS billed_cost_usd
   FROM node_cost AS n
   LEFT JOIN replica_minutes AS r ON r.time = n.time AND r.host_id = n.host_id
   LEFT JOIN served AS v ON v.minute = CAST(r.time AS BIGINT) / 60000000 AND v.host_id = r.host_id AND v.instance = r.instance
@@ -62,8 +64,8 @@ parts AS (
     unnest(CASE
       WHEN instance IS NOT NULL THEN make_array('requests', 'padding', 'idle', 'unattributed')
       WHEN flight_us > 0 THEN make_array('requests', 'idle')
-      -- calls that do not say how long they took
-      WHEN requests > 0 THEN make_array('unattributed')
+      -- calls that do not say how long they took, or a host that only the bill knows of
+      WHEN requests > 0 OR is_silent THEN make_array('unattributed')
       WHEN has_engine THEN make_array('idle')
       ELSE make_array('shared')
     END) AS part,
@@ -94,5 +96,7 @@ SELECT time, region, model, environment, cluster, pool, host_id, host_type, inst
     WHEN flight_us > 0 THEN 'calls in flight'
     ELSE 'whole host'
   END AS method,
-  price_as_of, price_confidence, chips, weight, CASE WHEN part = 'requests' THEN calls_us END AS calls_us
+  price_as_of, price_confidence, chips, weight, CASE WHEN part = 'requests' THEN calls_us END AS calls_us,
+  money_split(effective_cost_usd, weight) OVER (PARTITION BY time, host_id, instance ORDER BY part) AS effective_cost_usd,
+  money_split(billed_cost_usd, weight) OVER (PARTITION BY time, host_id, instance ORDER BY part) AS billed_cost_usd
 FROM shown
