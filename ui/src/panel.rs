@@ -253,7 +253,7 @@ pub(crate) fn text(value: Option<&str>) -> AnyView {
 /// A table that scrolls sideways by itself where the page is narrow.
 pub(crate) fn table(label: &'static str, head: AnyView, body: AnyView) -> AnyView {
     view! {
-        <div class="scroll" tabindex="0" role="region" aria-label=label>
+        <div class="scroll" tabindex="0" role="region" aria-label=format!("{label}, table")>
             <table class="list"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>
         </div>
     }
@@ -266,6 +266,8 @@ pub(crate) fn heads(names: &[&str]) -> AnyView {
         .iter()
         .map(|name| match name.strip_prefix('#') {
             Some(name) => view! { <th class="num" scope="col">{name.to_owned()}</th> }.into_any(),
+            // A heading without words heads nothing.
+            None if name.is_empty() => view! { <td></td> }.into_any(),
             None => view! { <th scope="col">{(*name).to_owned()}</th> }.into_any(),
         })
         .collect();

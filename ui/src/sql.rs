@@ -88,6 +88,12 @@ pub(crate) fn minutes((from, to): (i64, i64)) -> (i64, i64) {
     (from.div_euclid(MINUTE) * MINUTE, (to + MINUTE - 1).div_euclid(MINUTE) * MINUTE)
 }
 
+/// The hours that the range touches, as the rows of views by hour are named.
+pub(crate) fn hours((from, to): (i64, i64)) -> (i64, i64) {
+    const HOUR: i64 = 3_600_000_000;
+    (from.div_euclid(HOUR) * HOUR, (to + HOUR - 1).div_euclid(HOUR) * HOUR)
+}
+
 /// Seconds that figures of the present look back. They rest on every token of the window: over hours that is for roll-ups to
 /// answer.
 const LOOK_BACK_S: i64 = 300;

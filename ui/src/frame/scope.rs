@@ -34,11 +34,11 @@ pub(super) fn bar(visit: &Visit, sheet: &Sheet, choices: &Asked) -> AnyView {
         }
     });
     view! {
-        <div class="scope">
+        <section class="scope" aria-label="Scope and time">
             {form}
             {bar.left_out()}
             <div class="times">{bar.steps()}{bar.ranges()}</div>
-        </div>
+        </section>
     }
     .into_any()
 }

@@ -1,5 +1,6 @@
 //! Cost: what the fleet costs, what of it calls used, and who pays for which part.
 
+mod budgets;
 mod pivot;
 
 use leptos::prelude::*;
@@ -128,6 +129,7 @@ struct Asks {
     course: Asked,
     pivot: Asked,
     nodes: Asked,
+    budgets: Asked,
 }
 
 pub(crate) async fn page(app: &App, visit: &Visit) -> String {
@@ -143,14 +145,15 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
         By::Hardware => "cost.by hardware",
         By::Node => "cost.by node",
     };
-    let (choices, total, course, pivot, nodes) = tokio::join!(
+    let (choices, total, course, pivot, nodes, budgets) = tokio::join!(
         frame::choices(app, visit, &scope),
         ask("cost.total", total_sql(&clause)),
         ask("cost.over time", course_sql(&clause, minute_step(span))),
         ask(pivot_name, pivot::sql(view.by, &clause)),
         ask("cost.nodes", nodes_sql(&clause)),
+        app.asker.kept("cost.budgets", "", visit.now_us, budgets::SQL.to_owned()),
     );
-    let asks = Asks { total, course, pivot, nodes };
+    let asks = Asks { total, course, pivot, nodes, budgets };
     frame::render(app, visit, || {
         let nothing = matches!(&asks.nodes.outcome, Ok(answer) if answer.first().is_none());
         let body =
@@ -217,6 +220,7 @@ fn panels(visit: &Visit, scope: &Scope, view: &View, span: (i64, i64), asks: &As
         <section id="tiles" class="tiles" data-refresh="" aria-label="Cost">{tiles(asks, view.idle)}</section>
         <div class="controls">{choices("Cost by", view.by.name(), by.to_vec())}{choices("Idle time", view.idle.name(), idle.to_vec())}</div>
         {panel("pivot", &title, "device time × price of the chips at that time", &[&asks.pivot], view! { {pivot}{reconciled(asks, view.by)} }.into_any())}
+        {budgets::panel_of(visit, &asks.budgets)}
         {panel("course", &format!("Spend over time, {}", view.idle.words()), &note, &[&asks.course], course)}
         {panel("prices", "Hosts and their prices", "those without a price first: their cost is unknown, not zero", &[&asks.nodes], nodes)}
     }

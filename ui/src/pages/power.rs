@@ -8,7 +8,7 @@ use crate::frame::{self, Place, Sheet};
 use crate::panel::plot::{Axis, line_chart, series_by};
 use crate::panel::{Tile, answered, empty, heads, hint, number, panel, table, text};
 use crate::server::{App, Visit};
-use crate::sql::{PLACE, Where, bucket, minute_step, minutes};
+use crate::sql::{PLACE, Where, bucket, hours, minute_step, minutes};
 use crate::urlstate::{Dimension, Scope, path};
 
 struct Asks {
@@ -16,6 +16,7 @@ struct Asks {
     course: Asked,
     hosts: Asked,
     models: Asked,
+    carbon: Asked,
 }
 
 pub(crate) async fn page(app: &App, visit: &Visit) -> String {
@@ -25,14 +26,15 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
     let ask = |name, sql| app.asker.kept(name, &key, visit.now_us, sql);
     let clause = Where::place(&scope, span);
     let hosts = Where::of(&scope, span, &[Dimension::Region]);
-    let (choices, total, course, hosts, models) = tokio::join!(
+    let (choices, total, course, hosts, models, carbon) = tokio::join!(
         frame::choices(app, visit, &scope),
         ask("power.efficiency", total_sql(&clause)),
         ask("power.over time", course_sql(&clause, minute_step(span))),
         ask("power.hosts", hosts_sql(&hosts)),
         ask("power.figures", models_sql(&hosts)),
+        ask("power.carbon", carbon_sql(&Where::place(&scope, hours(span)))),
     );
-    let asks = Asks { total, course, hosts, models };
+    let asks = Asks { total, course, hosts, models, carbon };
     frame::render(app, visit, || {
         let nothing = matches!((&asks.total.outcome, &asks.hosts.outcome), (Ok(total), Ok(hosts)) if whole(total).is_none() && hosts.first().is_none());
         let body = if nothing { silent(app, &scope, &choices) } else { panels(visit, &scope, span, &asks) };
@@ -94,6 +96,14 @@ fn models_sql(clause: &Where) -> String {
     )
 }
 
+/// Grams of each region, one row for each way of counting the grid: they are the same joules.
+fn carbon_sql(clause: &Where) -> String {
+    format!(
+        "SELECT region, grid_method, boundary, sum(joules) AS joules, max(pue) AS pue, sum(facility_joules) AS facility_joules,\n  max(gco2e_per_kwh) AS gco2e_per_kwh, sum(gco2e) AS gco2e, max(grid_as_of) AS grid_as_of,\n  string_agg(DISTINCT grid_confidence, ', ') AS grid_confidence, string_agg(DISTINCT confidence, ', ') AS confidence\nFROM carbon\n{}\nGROUP BY region, grid_method, boundary\nORDER BY region, grid_method, boundary",
+        clause.clause()
+    )
+}
+
 /// The row of all places together, of the boundary that most joules are known of.
 fn whole(answer: &Answer) -> Option<Row<'_>> {
     answer.rows().find(|row| row.number("total") == Some(1.0) && row.number("joules").is_some())
@@ -109,6 +119,7 @@ fn panels(visit: &Visit, scope: &Scope, span: (i64, i64), asks: &Asks) -> AnyVie
     let efficiency = answered(visit, &asks.total, |answer| efficiency(answer, scope));
     let hosts = answered(visit, &asks.hosts, |answer| hosts(answer, scope));
     let models = answered(visit, &asks.models, models);
+    let carbon = answered(visit, &asks.carbon, carbon);
     let note = format!("{} s buckets, by region and boundary", axis.step_s);
     view! {
         <section id="tiles" class="tiles" data-refresh="" aria-label="Power">{tiles(asks)}</section>
@@ -118,6 +129,7 @@ fn panels(visit: &Visit, scope: &Scope, span: (i64, i64), asks: &Asks) -> AnyVie
         </div>
         {panel("efficiency", "By region and model", "boundaries are never added: joules of chips and joules at the wall are different numbers", &[&asks.total], efficiency)}
         {panel("hosts", "By node", "energy of the range, mean power and the least and most of a minute", &[&asks.hosts], hosts)}
+        {panel("carbon", "Carbon", "whole hours that the range touches: energy × PUE × grams a kilowatt hour of the region's grid; a row per way of counting the grid", &[&asks.carbon], carbon)}
         {panel("figures", "What watts rest on that nobody measured", "power models of the devices seen", &[&asks.models], models)}
     }
     .into_any()
@@ -225,6 +237,46 @@ fn hosts(answer: &Answer, scope: &Scope) -> AnyView {
     let names =
         ["node", "region", "hardware", "#energy", "#mean power", "#least", "#most", "boundary", "method", "confidence"];
     table("Energy by node", heads(&names), lines.into_any())
+}
+
+fn carbon(answer: &Answer) -> AnyView {
+    let lines: Vec<_> = answer
+        .rows()
+        .map(|row| {
+            let confidence = [row.text("confidence"), row.text("grid_confidence")];
+            let confidence: Vec<&str> = confidence.into_iter().flatten().collect();
+            view! {
+                <tr>
+                    <th scope="row">{row.text("region").unwrap_or("no region").to_owned()}</th>
+                    {number(row.number("joules"), Unit::KilowattHours)}
+                    {text(row.text("boundary"))}
+                    {number(row.number("pue"), Unit::Plain)}
+                    {number(row.number("facility_joules"), Unit::KilowattHours)}
+                    {number(row.number("gco2e_per_kwh"), Unit::Plain)}
+                    {number(row.number("gco2e"), Unit::Grams)}
+                    {text(row.text("grid_method"))}
+                    {text(row.text("grid_as_of"))}
+                    <td class="say">{format!("energy and grid: {}", confidence.join(", "))}</td>
+                </tr>
+            }
+        })
+        .collect();
+    if lines.is_empty() {
+        return hint("No energy is known of any hour of this range.");
+    }
+    let names = [
+        "region",
+        "#energy",
+        "boundary",
+        "#PUE",
+        "#with PUE",
+        "#g CO2e a kWh",
+        "#CO2e",
+        "grid",
+        "grid as of",
+        "confidence",
+    ];
+    table("Carbon", heads(&names), lines.into_any())
 }
 
 fn models(answer: &Answer) -> AnyView {

@@ -24,7 +24,7 @@ pub fn bar(parts: &[Part<'_>]) -> String {
     let known = || parts.iter().filter(|part| part.share.is_finite() && part.share > 0.0);
     let label: Vec<String> =
         known().map(|part| format!("{} {}", part.name, format::text(Some(part.share), Unit::Ratio))).collect();
-    let label = escape(&label.join(", ")).into_owned();
+    let label = if label.is_empty() { "none".to_owned() } else { escape(&label.join(", ")).into_owned() };
     let mut out = format!(
         r#"<svg class="share" width="100%" height="{HEIGHT}" role="img" aria-label="{label}"><title>{label}</title><rect class="bed" width="100%" height="{HEIGHT}" rx="2"/>"#
     );
@@ -57,6 +57,7 @@ mod tests {
         assert!(svg.contains(r#"x="0.00%" width="25.00%""#), "{svg}");
         assert!(svg.contains(r#"x="25.00%" width="50.00%""#), "{svg}");
         assert!(svg.contains(r#"x="75.00%" width="25.00%""#), "{svg}");
+        assert!(bar(&[]).contains(r#"aria-label="none""#));
         assert!(svg.contains("a&lt; 25.0%") && !svg.contains("NaN"), "{svg}");
     }
 }

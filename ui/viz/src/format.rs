@@ -49,6 +49,8 @@ pub enum Unit {
     KilowattHours,
     /// Degrees Celsius.
     Celsius,
+    /// Grams.
+    Grams,
 }
 
 /// A number and its unit, apart so that a page can set them differently.
@@ -99,6 +101,7 @@ pub fn show(value: Option<f64>, unit: Unit) -> Shown {
         Unit::Times => Shown::new(format!("{value:.1}"), "×"),
         Unit::JoulesPerToken => Shown::new(significant(value), "J/tok"),
         Unit::KilowattHours => Shown::new(significant(value / 3.6e6), "kWh"),
+        Unit::Grams => scaled(value, "g"),
         Unit::Celsius => Shown::new(format!("{value:.0}"), "°C"),
     }
 }

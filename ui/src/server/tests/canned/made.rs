@@ -89,6 +89,9 @@ fn value(column: &str, index: usize, over_time: bool) -> Value {
         "indicator" => json!(["ttft_s", "availability", "e2e_s"][place]),
         "threshold" => [json!(1.0), json!(null), json!(30.0)][place].clone(),
         "objective" => json!(0.99),
+        "enforcement" | "allocation_key" | "allocation_value" | "period" | "grid_method" => {
+            json!(format!("{column} of {place}"))
+        }
         "window" => json!("30d"),
         "measured_at" => json!("server"),
         "status" => json!(["firing", "ok", "error"][place]),
