@@ -151,6 +151,9 @@ impl Entrance {
         if draft.likelihoods.is_some() && !self.engine.likelihoods {
             return Err(Fault::unsupported("logprobs", "logprobs"));
         }
+        if !self.engine.likelihoods && !options::bias(draft.options)?.is_empty() {
+            return Err(Fault::unsupported("logit_bias", "logit_bias"));
+        }
         let n = draft.options.n.unwrap_or(1);
         let prompts = self.tokens(draft)?;
         let choices = n.saturating_mul(u32::try_from(prompts.len()).unwrap_or(u32::MAX));
@@ -214,7 +217,7 @@ impl Entrance {
             input_tokens: prompts.iter().map(|prompt| prompt.len() as u64).sum(),
             output_max: draft.max_tokens.unwrap_or(draft.max_tokens_default).min(output_room).max(1),
             asked,
-            sampling: options::sampling(options, draft.likelihoods, rng.random()),
+            sampling: options::sampling(options, draft.likelihoods, rng.random())?,
             stops: options.stop.as_ref().map_or(&[][..], |stop| stop.texts()).into(),
             sampled: sampled(trace_id, self.token_sampling),
         })

@@ -52,7 +52,8 @@ pub struct EngineDescription {
     pub prefix_cache: bool,
     /// Mean error of simulated step times against the rows they were fitted on, as a share; `None` for a real engine.
     pub calibration_error: Option<f64>,
-    /// Whether it can say how likely its tokens were ([`Sampling::likelihoods`]).
+    /// Whether it has the model's logits: it can say how likely its tokens were ([`Sampling::likelihoods`]) and move them
+    /// ([`Sampling::bias`]).
     pub likelihoods: bool,
     /// Whether device times and texts are made up by a model, and by which and how well:
     /// `simulated, calibrated on SDK 2.18 rows, mean error 3.1 %`. `None` for a real engine.
@@ -77,6 +78,8 @@ pub struct Sampling {
     pub presence_penalty: f32,
     /// Taken from the logit of a token for each time that the output holds it, -2 to 2.
     pub frequency_penalty: f32,
+    /// Added to the logits of these tokens before everything else, -100 to 100; ids that the model lacks change nothing.
+    pub bias: Arc<[(u32, f32)]>,
     /// Seed of this sequence's own random numbers, so that its neighbours never change its text.
     pub seed: u64,
     /// Go on past the end-of-sequence token.
@@ -96,6 +99,7 @@ impl Default for Sampling {
             repetition_penalty: 1.0,
             presence_penalty: 0.0,
             frequency_penalty: 0.0,
+            bias: Arc::default(),
             seed: 0,
             ignore_eos: false,
             likelihoods: None,

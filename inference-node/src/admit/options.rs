@@ -1,6 +1,8 @@
 //! Which options are served, and in which ranges. What would change the answer and is not served
 //! is refused by name; everything unknown was ignored before.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use telemetry::openai::{ChatRequest, CompletionRequest, Message, Options};
 
@@ -13,6 +15,9 @@ const CHOICES_MAX: u32 = 8;
 const STOPS_MAX: usize = 4;
 /// Alternatives named beside a token, as the chat API has it.
 const ALTERNATIVES_MAX: u32 = 20;
+/// Tokens that a bias may name, and how large it may be.
+const BIASES_MAX: usize = 1_024;
+const BIAS_MAX: f64 = 100.0;
 /// Largest repetition penalty; one of 2 is already far too strong for any model.
 const REPETITION_MAX: f64 = 100.0;
 /// Longest stop text in bytes.
@@ -41,7 +46,25 @@ pub(super) fn check(options: &Options, max_tokens: Option<u32>) -> Result<(), Fa
         let text = format!("stop takes up to {STOPS_MAX} texts of 1 to {STOP_BYTES_MAX} bytes");
         return Err(Fault::invalid("stop", text));
     }
-    refuse("logit_bias", options.logit_bias.as_ref())
+    bias(options).map(drop)
+}
+
+/// What is added to the logits of tokens: an object with their ids as names.
+pub(super) fn bias(options: &Options) -> Result<Arc<[(u32, f32)]>, Fault> {
+    let wrong = || {
+        let text = format!("logit_bias takes up to {BIASES_MAX} numbers from -100 to 100, each named by a token id");
+        Fault::invalid("logit_bias", text)
+    };
+    let entries = match &options.logit_bias {
+        None | Some(Value::Null) => return Ok(Arc::default()),
+        Some(Value::Object(entries)) if entries.len() <= BIASES_MAX => entries,
+        Some(_) => return Err(wrong()),
+    };
+    let entry = |(id, value): (&String, &Value)| {
+        let value = value.as_f64().filter(|value| value.abs() <= BIAS_MAX)?;
+        Some((id.parse().ok()?, value as f32))
+    };
+    entries.iter().map(entry).collect::<Option<Arc<[_]>>>().ok_or_else(wrong)
 }
 
 fn check_penalties(options: &Options) -> Result<(), Fault> {
@@ -144,8 +167,11 @@ pub(super) fn messages(messages: &[Message]) -> Result<Vec<ChatMessage>, Fault> 
 }
 
 /// How tokens are picked; `seed` is used if the client gives none.
-pub(super) fn sampling(options: &Options, likelihoods: Option<u32>, seed: u64) -> Sampling {
-    Sampling {
+///
+/// # Errors
+/// A bias that is none.
+pub(super) fn sampling(options: &Options, likelihoods: Option<u32>, seed: u64) -> Result<Sampling, Fault> {
+    Ok(Sampling {
         temperature: options.temperature.unwrap_or(1.0) as f32,
         top_p: options.top_p.unwrap_or(1.0) as f32,
         min_p: options.min_p.unwrap_or(0.0) as f32,
@@ -156,6 +182,7 @@ pub(super) fn sampling(options: &Options, likelihoods: Option<u32>, seed: u64) -
         top_k: options.top_k.and_then(|k| u32::try_from(k).ok()).unwrap_or(0),
         seed: options.seed.map_or(seed, i64::cast_unsigned),
         ignore_eos: options.ignore_eos.unwrap_or(false),
+        bias: bias(options)?,
         likelihoods,
-    }
+    })
 }

@@ -28,7 +28,10 @@ fn options_that_ask_for_nothing_pass() {
         json!({"frequency_penalty": -3}),
         json!({"repetition_penalty": 0}),
         json!({"min_p": 1.5}),
-        json!({"logit_bias": {"5": 1}}),
+        json!({"logit_bias": {"5": 101}}),
+        json!({"logit_bias": {"five": 1}}),
+        json!({"logit_bias": {"5": null}}),
+        json!({"logit_bias": [1]}),
         json!({"top_p": 0}),
         json!({"n": 9}),
         json!({"stop": ""}),
@@ -74,9 +77,13 @@ fn messages_become_text() {
 /// The client's seed is used as it is, also a negative one; 0 is greedy.
 #[test]
 fn sampling_settings() {
-    let sampling = options::sampling(&chat(json!({"seed": -1, "temperature": 0, "top_k": 40})).options, None, 5);
+    let options = json!({"seed": -1, "temperature": 0, "top_k": 40, "logit_bias": {"7": -100, "12": 0.5}});
+    let sampling = options::sampling(&chat(options).options, None, 5).unwrap();
     assert_eq!((sampling.seed, sampling.temperature, sampling.top_k), (u64::MAX, 0.0, 40));
-    let free = options::sampling(&chat(json!({})).options, Some(3), 5);
+    let mut bias = sampling.bias.to_vec();
+    bias.sort_unstable_by_key(|(token, _)| *token);
+    assert_eq!(bias, [(7, -100.0), (12, 0.5)]);
+    let free = options::sampling(&chat(json!({})).options, Some(3), 5).unwrap();
     assert_eq!(free, crate::engine::Sampling { seed: 5, likelihoods: Some(3), ..Default::default() });
 }
 

@@ -16,6 +16,7 @@ mod gguf;
 mod kv;
 mod matrix;
 mod model;
+mod packed;
 mod safetensors;
 mod sample;
 mod tokenizer;
@@ -55,7 +56,7 @@ pub struct Config {
     pub slots: u32,
     /// Longest sequence in tokens, at most what the model was trained for.
     pub max_len: u32,
-    /// How weights are kept: `auto`, `q8_0` or `f32`.
+    /// How weights are kept: `auto`, `packed` (4 or 8 bit, as the file has them) or `f32`.
     pub weights: Weights,
 }
 
@@ -124,7 +125,7 @@ impl Cpu {
         let description = EngineDescription {
             engine: "cpu".to_owned(),
             model: name.unwrap_or_else(|| "llama".to_owned()),
-            quantization: Some(model.form().name().to_owned()),
+            quantization: Some(model.form().to_owned()),
             tensor_parallel: None,
             accelerator: None,
             chips: None,

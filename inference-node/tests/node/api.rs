@@ -90,6 +90,8 @@ async fn faults() {
         (chat(json!({"stop": ["a", "b", "c", "d", "e"]})), 400, "stop", ""),
         (chat(json!({"tools": [{"type": "function"}]})), 400, "tools", "unsupported_parameter"),
         (chat(json!({"logprobs": true})), 400, "logprobs", "unsupported_parameter"),
+        (chat(json!({"logit_bias": {"5": 1}})), 400, "logit_bias", "unsupported_parameter"),
+        (chat(json!({"logit_bias": {"5": 200}})), 400, "logit_bias", ""),
         (chat(json!({"response_format": {"type": "json_object"}})), 400, "response_format", "unsupported_parameter"),
         (
             chat(json!({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})),

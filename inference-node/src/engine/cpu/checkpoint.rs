@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use candle_core::Tensor;
+use candle_core::quantized::{GgmlDType, QTensor};
 
 use super::gguf::{Fault, Gguf, Shape};
 use super::safetensors::Safetensors;
@@ -53,6 +54,15 @@ impl Checkpoint {
         match self {
             Self::Gguf(file) => file.tensor(name),
             Self::Safetensors(files) => files.tensor(name),
+        }
+    }
+
+    /// A tensor in the form that the files have it in.
+    pub(crate) fn matrix(&mut self, name: &str) -> Result<QTensor, Fault> {
+        match self {
+            Self::Gguf(file) => file.matrix(name),
+            Self::Safetensors(files) => QTensor::quantize(&files.tensor(name)?, GgmlDType::F32)
+                .map_err(|error| files.fault(format!("has an unusable tensor for `{name}`: {error}"))),
         }
     }
 

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
+use candle_core::quantized::QTensor;
 use candle_core::quantized::gguf_file::{Content, Value};
 use candle_core::{Device, Tensor};
 
@@ -70,10 +71,13 @@ impl Gguf {
 
     /// A tensor as f32 rows, `[rows, columns]` or `[columns]`.
     pub(crate) fn tensor(&mut self, name: &str) -> Result<Tensor, Fault> {
-        let read = self
-            .content
-            .tensor(&mut self.reader, name, &Device::Cpu)
-            .and_then(|tensor| tensor.dequantize(&Device::Cpu));
+        let read = self.matrix(name)?.dequantize(&Device::Cpu);
+        read.map_err(|error| self.fault(format!("has no readable tensor `{name}`: {error}")))
+    }
+
+    /// A tensor in the form that the file has it in.
+    pub(crate) fn matrix(&mut self, name: &str) -> Result<QTensor, Fault> {
+        let read = self.content.tensor(&mut self.reader, name, &Device::Cpu);
         read.map_err(|error| self.fault(format!("has no readable tensor `{name}`: {error}")))
     }
 

@@ -1,25 +1,15 @@
 //! A weight matrix, kept in the form in which this machine multiplies fastest.
 //!
-//! candle has run-time detected kernels for 8-bit weights, but only where the inner dimension is a multiple of 256. The inner
-//! dimension is therefore padded with zeros (576 → 768 for SmolLM2), which changes no result and makes a step about three
-//! times faster. Activations are rounded to 8 bit in blocks of 256 with one scale, and models of this family have values in them
-//! that stand out by far; columns are therefore spread over blocks before they are rounded, weights and activations alike, which
-//! changes no exact result either. Machines without the instructions multiply in f32; a trial at load tells which they are.
+//! Weights of 4 and 8 bit are multiplied as they are ([`Packed`]), with activations rounded to 8 bit. Machines whose processor has no
+//! instructions for that multiply in f32; a trial at load tells which they are.
 
 use std::time::{Duration, Instant};
 
-use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
-use candle_core::{Device, Module, Result, Tensor};
+use candle_core::quantized::{GgmlDType, QTensor};
+use candle_core::{Device, Result, Tensor};
 use serde::{Deserialize, Serialize};
 
-use super::vector::spread;
-
-/// Inner dimension the 8-bit kernels need, in values.
-const KERNEL_BLOCK: usize = 256;
-/// Most columns that are spread over each other.
-const SPREAD_MAX: usize = 256;
-/// Rows that the 8-bit kernels take at once.
-const KERNEL_ROWS: usize = 16;
+use super::packed::Packed;
 
 /// How weights are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -28,41 +18,32 @@ pub enum Weights {
     /// As a trial at load finds to be faster here.
     #[default]
     Auto,
-    /// 8 bit, blocks of 32 with one scale; activations are rounded to 8 bit too.
-    #[serde(rename = "q8_0")]
-    Q8_0,
-    /// 32-bit floats.
+    /// In blocks of 32 with one scale: those of a file in Q4_0, Q4_1 or Q8_0 as they are, others rounded to Q8_0. Activations are
+    /// rounded to 8 bit.
+    Packed,
+    /// 32-bit floats; nothing is rounded.
     F32,
 }
 
 impl Weights {
-    /// Its name in telemetry.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Weights::Auto => "auto",
-            Weights::Q8_0 => "q8_0",
-            Weights::F32 => "f32",
-        }
-    }
-
-    /// Settles what is left to a trial: both forms multiply a matrix with `columns` columns, and 8 bit is taken if it is right
-    /// and not slower for one row and for eight. Takes about a tenth of a second.
+    /// Settles what is left to a trial: both forms multiply a matrix with `columns` columns, and the packed one is taken if it is
+    /// right and not slower for one row and for eight. Takes about a tenth of a second.
     pub(crate) fn settled(self, columns: usize) -> Result<Self> {
         if self != Weights::Auto {
             return Ok(self);
         }
-        let count = TRIAL_ROWS * columns;
-        let whole = Tensor::from_vec(numbers(count, 1), (TRIAL_ROWS, columns), &Device::Cpu)?;
-        let (narrow, wide) = (Matrix::of(whole.clone(), Weights::Q8_0)?, Matrix::of(whole, Weights::F32)?);
-        let mut faster = narrow.quantized();
+        let whole = Tensor::from_vec(numbers(TRIAL_ROWS * columns, 1), (TRIAL_ROWS, columns), &Device::Cpu)?;
+        let whole = [QTensor::quantize(&whole, GgmlDType::F32)?];
+        let (packed, plain) = (Matrix::stack(&whole, Weights::Packed)?, Matrix::stack(&whole, Weights::F32)?);
+        let mut faster = matches!(packed, Matrix::Packed(_));
         for rows in [1, 8] {
-            let (narrow_time, narrow) = narrow.trial(rows, columns)?;
-            let (wide_time, wide) = wide.trial(rows, columns)?;
-            let off = distance(&narrow, &wide);
-            tracing::info!(rows, ?narrow_time, ?wide_time, off, "8-bit weights against f32");
-            faster &= narrow_time <= wide_time && off < TRIAL_ERROR_MAX;
+            let (packed_time, packed) = packed.trial(rows, columns)?;
+            let (plain_time, plain) = plain.trial(rows, columns)?;
+            let off = distance(&packed, &plain);
+            tracing::info!(rows, ?packed_time, ?plain_time, off, "packed weights against f32");
+            faster &= packed_time <= plain_time && off < TRIAL_ERROR_MAX;
         }
-        Ok(if faster { Weights::Q8_0 } else { Weights::F32 })
+        Ok(if faster { Weights::Packed } else { Weights::F32 })
     }
 }
 
@@ -90,85 +71,92 @@ fn distance(values: &[f32], exact: &[f32]) -> f32 {
 }
 
 /// Weights of shape `[rows, columns]`, applied as `x · Wᵀ`.
-pub(crate) struct Matrix {
-    weights: QMatMul,
-    rows: usize,
-    columns: usize,
-    padded: usize,
-    /// Columns that are spread over each other, a power of 4; 1 where nothing is rounded.
-    block: usize,
+pub(crate) enum Matrix {
+    Packed(Packed),
+    /// 32-bit floats.
+    Plain(Tensor),
 }
 
 impl Matrix {
-    /// Stacks `parts` (each `[rows, columns]`, equal columns) into one matrix: one product then serves them all.
-    pub(crate) fn stack(parts: &[Tensor], form: Weights) -> Result<Self> {
-        Self::of(Tensor::cat(parts, 0)?, form)
-    }
-
-    /// Rows in 8 bit must come in sixteens; others stay as they are.
-    fn of(whole: Tensor, form: Weights) -> Result<Self> {
-        let (rows, columns) = whole.dims2()?;
-        if form == Weights::F32 || !rows.is_multiple_of(KERNEL_ROWS) {
-            return Ok(Self { weights: QMatMul::Tensor(whole), rows, columns, padded: columns, block: 1 });
+    /// Stacks `parts` (each `[rows, columns]`, equal columns) into one matrix: one product then serves them all. Rows that do not
+    /// come in whole blocks stay plain.
+    pub(crate) fn stack(parts: &[QTensor], form: Weights) -> Result<Self> {
+        let mut whole = Vec::with_capacity(parts.len());
+        let packs = parts.iter().all(|part| part.shape().dims().last().is_some_and(|columns| Packed::takes(*columns)));
+        if form != Weights::F32 && packs {
+            return Packed::stack(parts).map(Self::Packed);
         }
-        let padded = columns.next_multiple_of(KERNEL_BLOCK);
-        let block = 4_usize.pow(columns.trailing_zeros() / 2).min(SPREAD_MAX);
-        let mut values = whole.flatten_all()?.to_vec1()?;
-        spread(&mut values, block);
-        let whole = Tensor::from_vec(values, (rows, columns), &Device::Cpu)?;
-        let whole = whole.pad_with_zeros(1, 0, padded - columns)?;
-        let weights = QMatMul::from_qtensor(QTensor::quantize(&whole, GgmlDType::Q8_0)?)?;
-        Ok(Self { weights, rows, columns, padded, block })
+        for part in parts {
+            whole.push(part.dequantize(&Device::Cpu)?);
+        }
+        Tensor::cat(&whole, 0).map(Self::Plain)
     }
 
-    /// Whether the weights are rounded.
-    fn quantized(&self) -> bool {
-        matches!(self.weights, QMatMul::QTensor(_))
+    /// Name of its form, as files have it.
+    pub(crate) fn form(&self) -> &'static str {
+        match self {
+            Self::Plain(_) => "f32",
+            Self::Packed(packed) => match packed.form() {
+                GgmlDType::Q4_0 => "q4_0",
+                GgmlDType::Q4_1 => "q4_1",
+                _ => "q8_0",
+            },
+        }
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        match self {
+            Self::Packed(packed) => packed.rows(),
+            Self::Plain(weights) => weights.dims()[0],
+        }
+    }
+
+    /// Multiplies `count` input rows, one after another; gives `count` rows of [`Matrix::rows`] floats.
+    pub(crate) fn apply(&self, input: Vec<f32>, count: usize) -> Result<Vec<f32>> {
+        match self {
+            Self::Packed(packed) => Ok(packed.apply(&input, count)),
+            Self::Plain(weights) => {
+                let columns = input.len() / count.max(1);
+                let input = Tensor::from_vec(input, (count, columns), &Device::Cpu)?;
+                input.matmul(&weights.t()?)?.flatten_all()?.to_vec1()
+            }
+        }
+    }
+
+    /// The rows themselves, for an embedding: `ids.len()` rows, one after another.
+    pub(crate) fn lookup(&self, ids: &[u32]) -> Result<Vec<f32>> {
+        match self {
+            Self::Packed(packed) => {
+                let mut rows = Vec::new();
+                ids.iter().for_each(|id| packed.row(*id as usize, &mut rows));
+                Ok(rows)
+            }
+            Self::Plain(weights) => weights.index_select(&Tensor::new(ids, &Device::Cpu)?, 0)?.flatten_all()?.to_vec1(),
+        }
     }
 
     /// The shortest of several products with `rows` rows, and what came of them.
     fn trial(&self, rows: usize, columns: usize) -> Result<(Duration, Vec<f32>)> {
-        let mut input = vec![0.0; rows * self.padded];
-        input.chunks_exact_mut(self.padded).for_each(|row| row[..columns].copy_from_slice(&numbers(columns, 2)));
+        let input = numbers(columns, 2).repeat(rows);
         let (mut shortest, mut product) = (Duration::MAX, Vec::new());
         for _ in 0..TRIALS {
+            let input = input.clone();
             let begun = Instant::now();
-            product = self.apply(input.clone(), rows)?;
+            product = self.apply(input, rows)?;
             shortest = shortest.min(begun.elapsed());
         }
         Ok((shortest, product))
-    }
-
-    pub(crate) fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Floats that one input row of [`Matrix::apply`] takes; those from `columns` on must be zero.
-    pub(crate) fn stride(&self) -> usize {
-        self.padded
-    }
-
-    /// Multiplies `count` input rows of [`Matrix::stride`] floats; gives `count` rows of [`Matrix::rows`] floats.
-    pub(crate) fn apply(&self, mut input: Vec<f32>, count: usize) -> Result<Vec<f32>> {
-        if self.block > 1 {
-            input.chunks_exact_mut(self.padded).for_each(|row| spread(&mut row[..self.columns], self.block));
-        }
-        let input = Tensor::from_vec(input, (count, self.padded), &Device::Cpu)?;
-        self.weights.forward(&input)?.flatten_all()?.to_vec1()
-    }
-
-    /// The rows themselves, for an embedding: `ids.len()` rows of `columns` floats, one after another.
-    pub(crate) fn lookup(&self, ids: &[u32]) -> Result<Vec<f32>> {
-        let ids = Tensor::new(ids, &Device::Cpu)?;
-        let mut rows = self.weights.embedding(&ids)?.narrow(1, 0, self.columns)?.flatten_all()?.to_vec1()?;
-        spread(&mut rows, self.block);
-        Ok(rows)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parts(rows: usize, columns: usize, form: GgmlDType) -> [QTensor; 1] {
+        let whole = Tensor::from_vec(numbers(rows * columns, 3), (rows, columns), &Device::Cpu).unwrap();
+        [QTensor::quantize(&whole, form).unwrap()]
+    }
 
     /// The trial settles on one form; a form that is asked for is not tried.
     #[test]
@@ -177,38 +165,70 @@ mod tests {
         assert_eq!(Weights::F32.settled(64).unwrap(), Weights::F32);
     }
 
-    /// 8-bit products are near the exact ones with and without padding, and a row's does not depend on its neighbours.
+    /// Products of packed weights are near those of the same weights as floats, whatever their form, and a row's does not depend on
+    /// its neighbours. Rows need not come in sixteens.
     #[test]
-    fn eight_bit_products_are_near() {
-        for columns in [64, 256, 576] {
-            let whole = Tensor::from_vec(numbers(48 * columns, 3), (48, columns), &Device::Cpu).unwrap();
-            let (narrow, wide) =
-                (Matrix::of(whole.clone(), Weights::Q8_0).unwrap(), Matrix::of(whole, Weights::F32).unwrap());
-            let one = narrow.trial(1, columns).unwrap().1;
-            let off = distance(&one, &wide.trial(1, columns).unwrap().1);
-            assert!(off < TRIAL_ERROR_MAX, "{columns}: {off}");
-            let five = narrow.trial(5, columns).unwrap().1;
-            assert!(five.chunks_exact(48).all(|row| row == one), "{columns}");
+    fn packed_products_are_near() {
+        for (form, name) in [
+            (GgmlDType::Q4_0, "q4_0"),
+            (GgmlDType::Q4_1, "q4_1"),
+            (GgmlDType::Q8_0, "q8_0"),
+            (GgmlDType::F32, "q8_0"),
+            (GgmlDType::F16, "q8_0"),
+        ] {
+            for (rows, columns) in [(48, 64), (40, 576), (1, 32)] {
+                let parts = parts(rows, columns, form);
+                let packed = Matrix::stack(&parts, Weights::Packed).unwrap();
+                let plain = Matrix::stack(&parts, Weights::F32).unwrap();
+                assert_eq!((packed.form(), plain.form()), (name, "f32"));
+                assert_eq!((packed.rows(), plain.rows()), (rows, rows));
+                let one = packed.trial(1, columns).unwrap().1;
+                let off = distance(&one, &plain.trial(1, columns).unwrap().1);
+                assert!(off < 0.02, "{form:?} {rows} {columns}: {off}");
+                let five = packed.trial(5, columns).unwrap().1;
+                assert!(five.chunks_exact(rows).all(|row| row == one), "{form:?} {rows} {columns}");
+            }
         }
     }
 
-    /// A value that stands out does not drown the others: without spreading, half of them would be rounded to nothing.
+    /// Weights of a file's form are the file's very values; parts of several forms become one.
     #[test]
-    fn what_stands_out_drowns_nothing() {
-        let whole = Tensor::from_vec(numbers(48 * 256, 3), (48, 256), &Device::Cpu).unwrap();
-        let (narrow, wide) =
-            (Matrix::of(whole.clone(), Weights::Q8_0).unwrap(), Matrix::of(whole, Weights::F32).unwrap());
+    fn kept_forms_are_exact() {
+        for form in [GgmlDType::Q4_0, GgmlDType::Q4_1, GgmlDType::Q8_0] {
+            let parts = parts(40, 96, form);
+            let ids: Vec<u32> = (0..40).rev().collect();
+            let packed = Matrix::stack(&parts, Weights::Packed).unwrap().lookup(&ids).unwrap();
+            assert_eq!(packed, Matrix::stack(&parts, Weights::F32).unwrap().lookup(&ids).unwrap(), "{form:?}");
+        }
+        let [four] = parts(16, 64, GgmlDType::Q4_1);
+        let [eight] = parts(32, 64, GgmlDType::Q8_0);
+        let both = Matrix::stack(&[four, eight], Weights::Packed).unwrap();
+        assert_eq!((both.form(), both.rows()), ("q8_0", 48));
+    }
+
+    /// Rows that do not come in whole blocks are multiplied as floats.
+    #[test]
+    fn odd_rows_stay_plain() {
+        assert_eq!(Matrix::stack(&parts(16, 24, GgmlDType::F32), Weights::Packed).unwrap().form(), "f32");
+    }
+
+    /// Values that stand out drown those of their own block alone: a scale is shared by 32 values.
+    #[test]
+    fn what_stands_out_drowns_little() {
+        let parts = parts(48, 256, GgmlDType::Q8_0);
+        let packed = Matrix::stack(&parts, Weights::Packed).unwrap();
+        let plain = Matrix::stack(&parts, Weights::F32).unwrap();
         let mut input = numbers(256, 4);
         input[7] = 300.0;
         // What the value itself adds is the same in both, and large: it is taken away.
         let mut only = vec![0.0; 256];
         only[7] = 300.0;
         let exact = |matrix: &Matrix, input: &[f32]| matrix.apply(input.to_vec(), 1).unwrap();
-        let least = |matrix: &Matrix| -> Vec<f32> {
-            exact(matrix, &input).iter().zip(exact(&wide, &only)).map(|(all, only)| all - only).collect()
+        let rest = |matrix: &Matrix| -> Vec<f32> {
+            exact(matrix, &input).iter().zip(exact(&plain, &only)).map(|(all, only)| all - only).collect()
         };
-        let off = distance(&least(&narrow), &least(&wide));
-        assert!(off < 0.3, "{off}");
+        let off = distance(&rest(&packed), &rest(&plain));
+        assert!(off < 0.5, "{off}");
     }
 
     /// Two values off by a tenth each.

@@ -24,7 +24,6 @@ pub(crate) struct Row {
 /// A loaded model.
 pub(crate) struct Llama {
     shape: Shape,
-    form: Weights,
     embedding: Matrix,
     layers: Vec<Layer>,
     norm: Vec<f32>,
@@ -62,16 +61,16 @@ impl Llama {
         let norm = file.vector("output_norm.weight", shape.hidden)?;
         let half = shape.head_dim / 2;
         let frequencies = (0..half).map(|pair| shape.rope_base.powf(-(pair as f32) / half as f32)).collect();
-        Ok(Self { shape, form, embedding, layers, norm, head, frequencies })
+        Ok(Self { shape, embedding, layers, norm, head, frequencies })
     }
 
     pub(crate) fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// How the weights are kept.
-    pub(crate) fn form(&self) -> Weights {
-        self.form
+    /// How the weights of the layers are kept, as files name it.
+    pub(crate) fn form(&self) -> &'static str {
+        self.layers.first().map_or(self.embedding.form(), |layer| layer.qkv.form())
     }
 
     /// Tokens in the vocabulary; row ids must be smaller.
@@ -89,26 +88,25 @@ impl Llama {
         let ids: Vec<u32> = rows.iter().map(|row| row.token).collect();
         let mut stream = self.embedding.lookup(&ids)?;
         for (index, layer) in self.layers.iter().enumerate() {
-            let normed = self.normed(&stream, &layer.attention_norm, layer.qkv.stride());
+            let normed = self.normed(&stream, &layer.attention_norm);
             let mut qkv = layer.qkv.apply(normed, rows.len())?;
             self.remember(index, rows, &positions, &turns, &mut qkv, caches);
-            let mixed = self.attend(index, rows, &positions, &qkv, caches, layer.output.stride());
+            let mixed = self.attend(index, rows, &positions, &qkv, caches);
             add(&mut stream, &layer.output.apply(mixed, rows.len())?);
-            let normed = self.normed(&stream, &layer.feed_norm, layer.gate_up.stride());
-            let gated = self.gated(&layer.gate_up.apply(normed, rows.len())?, layer.down.stride());
+            let normed = self.normed(&stream, &layer.feed_norm);
+            let gated = self.gated(&layer.gate_up.apply(normed, rows.len())?);
             add(&mut stream, &layer.down.apply(gated, rows.len())?);
         }
         rows.iter().for_each(|row| caches[row.sequence].extend(1));
         self.logits(rows, &stream)
     }
 
-    /// RMS-normalised rows, laid out with `stride` floats each and zeros behind.
-    fn normed(&self, stream: &[f32], weights: &[f32], stride: usize) -> Vec<f32> {
+    /// RMS-normalised rows.
+    fn normed(&self, stream: &[f32], weights: &[f32]) -> Vec<f32> {
         let hidden = self.shape.hidden;
-        let count = stream.len() / hidden;
-        let mut out = vec![0.0; count * stride];
-        for (row, target) in stream.chunks_exact(hidden).zip(out.chunks_exact_mut(stride)) {
-            normalize(row, weights, self.shape.norm_epsilon, &mut target[..hidden]);
+        let mut out = vec![0.0; stream.len()];
+        for (row, target) in stream.chunks_exact(hidden).zip(out.chunks_exact_mut(hidden)) {
+            normalize(row, weights, self.shape.norm_epsilon, target);
         }
         out
     }
@@ -134,35 +132,27 @@ impl Llama {
     }
 
     /// Each row looks back over its own sequence up to itself; the heads' results stand side by side.
-    fn attend(
-        &self,
-        layer: usize,
-        rows: &[Row],
-        positions: &[usize],
-        qkv: &[f32],
-        caches: &[&mut Kv],
-        stride: usize,
-    ) -> Vec<f32> {
+    fn attend(&self, layer: usize, rows: &[Row], positions: &[usize], qkv: &[f32], caches: &[&mut Kv]) -> Vec<f32> {
         let (size, kv_heads) = (self.shape.head_dim, self.shape.kv_heads);
         let heads = Heads { size, kv_heads, group: self.shape.heads / kv_heads };
         let (queries, width) = (self.shape.heads * size, kv_heads * size);
-        let mut out = vec![0.0; rows.len() * stride];
+        let mut out = vec![0.0; rows.len() * queries];
         let mut scores = Vec::new();
-        let all = qkv.chunks_exact(queries + 2 * width).zip(out.chunks_exact_mut(stride));
+        let all = qkv.chunks_exact(queries + 2 * width).zip(out.chunks_exact_mut(queries));
         for ((row, position), (qkv, target)) in rows.iter().zip(positions).zip(all) {
             let past: Vec<Past<'_>> = caches[row.sequence].past(layer, position + 1).collect();
-            attend(heads, &past, &qkv[..queries], &mut scores, &mut target[..queries]);
+            attend(heads, &past, &qkv[..queries], &mut scores, target);
         }
         out
     }
 
-    /// `silu(gate) · up`, laid out with `stride` floats a row.
-    fn gated(&self, gate_up: &[f32], stride: usize) -> Vec<f32> {
+    /// `silu(gate) · up`.
+    fn gated(&self, gate_up: &[f32]) -> Vec<f32> {
         let wide = self.shape.feed_forward;
-        let mut out = vec![0.0; gate_up.len() / (2 * wide) * stride];
-        for (both, target) in gate_up.chunks_exact(2 * wide).zip(out.chunks_exact_mut(stride)) {
+        let mut out = vec![0.0; gate_up.len() / 2];
+        for (both, target) in gate_up.chunks_exact(2 * wide).zip(out.chunks_exact_mut(wide)) {
             let (gate, up) = both.split_at(wide);
-            silu_times(gate, up, &mut target[..wide]);
+            silu_times(gate, up, target);
         }
         out
     }
@@ -179,8 +169,7 @@ impl Llama {
             return Ok(Vec::new());
         }
         let head = self.head.as_ref().unwrap_or(&self.embedding);
-        let normed = self.normed(&wanted, &self.norm, head.stride());
-        let logits = head.apply(normed, wanted.len() / hidden)?;
+        let logits = head.apply(self.normed(&wanted, &self.norm), wanted.len() / hidden)?;
         Ok(logits.chunks_exact(head.rows()).map(<[f32]>::to_vec).collect())
     }
 }
@@ -209,9 +198,10 @@ impl Layer {
 fn matrix(file: &mut Checkpoint, names: &[&str], columns: usize, form: Weights) -> Result<Matrix, Fault> {
     let mut parts = Vec::with_capacity(names.len());
     for name in names {
-        let part = file.tensor(name)?;
-        if part.dims().len() != 2 || part.dims()[1] != columns {
-            return Err(file.fault(format!("tensor `{name}` has shape {:?}, expected rows of {columns}", part.dims())));
+        let part = file.matrix(name)?;
+        let dims = part.shape().dims();
+        if dims.len() != 2 || dims[1] != columns {
+            return Err(file.fault(format!("tensor `{name}` has shape {dims:?}, expected rows of {columns}")));
         }
         parts.push(part);
     }

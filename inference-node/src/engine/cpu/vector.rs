@@ -4,9 +4,12 @@
 //! fixed number of lanes and nothing is contracted, so that a result is the same on every processor and in every build.
 
 use super::kv::Past;
+use super::packed::{BLOCK, OFFSET, Rounded};
 
 /// Independent partial sums: one register of the widest vectors, or several of narrower ones.
 const LANES: usize = 16;
+/// Added to a small number, leaves it in the lowest bits, rounded to a whole one (a half to the even one).
+const WHOLE: f32 = 12_582_912.0;
 
 /// Makes a function that runs `$body` compiled for the widest vectors there are.
 macro_rules! widest {
@@ -57,11 +60,9 @@ widest!(
 );
 
 widest!(
-    /// Turns each `block` of values, a power of 4, by the Hadamard matrix of that size over its root. Done twice it changes nothing.
-    ///
-    /// A value that stands out is spread over its block, which makes rounding to few bits finer (Ashkboos et al., QuaRot, 2024).
-    spread,
-    spread_in_lanes(values: &mut [f32], block: usize)
+    /// Rounds activations to 8 bit, block by block: the largest of a block becomes 127, or -127.
+    round,
+    round_in_lanes(values: &[f32], rounded: &mut [Rounded])
 );
 
 /// How the heads of a layer share keys and values.
@@ -134,43 +135,63 @@ fn attend_in_lanes(heads: Heads, past: &[Past<'_>], queries: &[f32], scores: &mu
 }
 
 #[inline(always)]
-fn spread_in_lanes(values: &mut [f32], block: usize) {
-    // A power of two, since the block is one of four: no rounding.
-    let scale = 1.0 / (block as f32).sqrt();
-    let mut half = 1;
-    while half < block {
-        for pair in values.chunks_exact_mut(2 * half) {
-            let (left, right) = pair.split_at_mut(half);
-            for (x, y) in left.iter_mut().zip(right) {
-                (*x, *y) = (*x + *y, *x - *y);
+fn round_in_lanes(values: &[f32], rounded: &mut [Rounded]) {
+    /// Smaller numbers are nothing: dividing by them would leave the range of numbers.
+    const NOTHING: f32 = 1e-30;
+    for (values, rounded) in values.chunks_exact(BLOCK).zip(rounded) {
+        let mut most = [0.0_f32; LANES];
+        for values in values.chunks_exact(LANES) {
+            for lane in 0..LANES {
+                let size = values[lane].abs();
+                most[lane] = if size > most[lane] { size } else { most[lane] };
             }
         }
-        half *= 2;
+        let most = most.into_iter().fold(0.0, f32::max);
+        let inverse = if most > NOTHING { 127.0 / most } else { 0.0 };
+        let mut quants = [0_i8; BLOCK];
+        for (quant, value) in quants.iter_mut().zip(values) {
+            *quant = (value * inverse + WHOLE).to_bits().wrapping_sub(WHOLE.to_bits()) as i8;
+        }
+        rounded.scale = most / 127.0;
+        let sum: i32 = quants.iter().map(|quant| i32::from(*quant)).sum();
+        (rounded.total, rounded.excess) = (rounded.scale * sum as f32, -OFFSET * sum);
+        for (word, quants) in rounded.quants.iter_mut().zip(quants.chunks_exact(4)) {
+            *word = i32::from_le_bytes([quants[0] as u8, quants[1] as u8, quants[2] as u8, quants[3] as u8]);
+        }
     }
-    values.iter_mut().for_each(|value| *value *= scale);
 }
 
 /// Sum of the values' parts from `at` on, each weighted by its score.
 #[inline(always)]
 fn mix(past: &[Past<'_>], scores: &[f32], width: usize, at: usize, out: &mut [f32]) {
-    let whole = out.len() - out.len() % LANES;
-    for start in (0..whole).step_by(LANES) {
-        let mut sums = [0.0_f32; LANES];
-        let mut scores = scores.iter();
-        for page in past {
-            for (value, score) in page.values.chunks_exact(width).zip(&mut scores) {
-                let part = &value[at + start..][..LANES];
-                for lane in 0..LANES {
-                    sums[lane] += score * part[lane];
-                }
-            }
-        }
-        out[start..start + LANES].copy_from_slice(&sums);
+    let mut done = 0;
+    // Several registers at once, so that no addition waits for the one before it.
+    while let Some(out) = out[done..].first_chunk_mut::<{ 4 * LANES }>() {
+        mix_columns(past, scores, width, at + done, out);
+        done += out.len();
     }
-    for (index, out) in out.iter_mut().enumerate().skip(whole) {
+    while let Some(out) = out[done..].first_chunk_mut::<LANES>() {
+        mix_columns(past, scores, width, at + done, out);
+        done += out.len();
+    }
+    for (index, out) in out.iter_mut().enumerate().skip(done) {
         let values = past.iter().flat_map(|page| page.values.chunks_exact(width));
         *out = values.zip(scores).map(|(value, score)| score * value[at + index]).sum();
     }
+}
+
+#[inline(always)]
+fn mix_columns<const W: usize>(past: &[Past<'_>], scores: &[f32], width: usize, at: usize, out: &mut [f32; W]) {
+    let mut sums = [0.0_f32; W];
+    let mut scores = scores.iter();
+    for page in past {
+        for (value, score) in page.values.chunks_exact(width).zip(&mut scores) {
+            for (sum, value) in sums.iter_mut().zip(&value[at..][..W]) {
+                *sum += score * value;
+            }
+        }
+    }
+    *out = sums;
 }
 
 /// Inner product of two slices of equal length.
@@ -214,8 +235,6 @@ fn softmax(scores: &mut [f32]) {
 /// polynomial are those of Moshier's Cephes library (`expf`), without branches so that a loop over it becomes vector instructions.
 #[inline(always)]
 fn exp(x: f32) -> f32 {
-    /// Added to a small number, leaves its whole part in the lowest bits.
-    const WHOLE: f32 = 12_582_912.0;
     /// The natural logarithm of 2 in two parts, of which the first has few bits.
     const LN_2: (f32, f32) = (0.693_359_4, -2.121_944_4e-4);
     let x = x.clamp(-87.0, 88.0);
@@ -252,19 +271,26 @@ mod tests {
         (0..count).map(|at| (at as f32 * 0.37 + seed).sin()).collect()
     }
 
-    /// The first value of a block goes to all of it in equal parts, the others with their signs, and twice gives back what was there.
+    /// The largest value of a block is kept, others are off by half a step at most, and what is nearly nothing becomes nothing.
     #[test]
-    fn spreading_twice_changes_nothing() {
-        let mut one = [8.0, 0.0, 0.0, 0.0, 0.0, 4.0, 0.0, 0.0];
-        spread(&mut one, 4);
-        assert_eq!(one, [4.0, 4.0, 4.0, 4.0, 2.0, -2.0, 2.0, -2.0]);
-        for block in [1, 4, 64, 256] {
-            let before = numbers(768, 1.0);
-            let mut values = before.clone();
-            spread(&mut values, block);
-            spread(&mut values, block);
-            assert!(values.iter().zip(&before).all(|(value, before)| (value - before).abs() < 1e-5), "{block}");
+    fn rounding_is_fine() {
+        let mut values = numbers(96, 1.0);
+        values[5] = -40.0;
+        values[64..].iter_mut().for_each(|value| *value *= 1e-33);
+        let mut rounded = [Rounded::default(); 3];
+        round(&values, &mut rounded);
+        for (values, block) in values.chunks(BLOCK).zip(&rounded).take(2) {
+            let quants: Vec<i8> =
+                block.quants.iter().flat_map(|word| word.to_le_bytes()).map(|byte| byte as i8).collect();
+            for (value, quant) in values.iter().zip(&quants) {
+                assert!((value - block.scale * f32::from(*quant)).abs() <= 0.501 * block.scale, "{value} {quant}");
+            }
+            let sum = quants.iter().map(|quant| i32::from(*quant)).sum::<i32>();
+            assert_eq!((block.total, block.excess), (block.scale * sum as f32, -128 * sum));
+            assert_eq!(quants.iter().map(|quant| quant.abs()).max(), Some(127));
         }
+        assert_eq!((rounded[0].quants[1] >> 8) as i8, -127);
+        assert_eq!((rounded[2].quants, rounded[2].total, rounded[2].excess), ([0; 8], 0.0, 0));
     }
 
     /// The widest form and the plain one give the same bits, whatever the length.
@@ -282,6 +308,11 @@ mod tests {
             let plain = |left: &[f32], right: &[f32], out: &mut [f32]| normalize_in_lanes(left, right, 1e-5, out);
             assert_eq!(both(norm), both(plain), "{count}");
         }
+        let mut forms = [[Rounded::default(); 5]; 2];
+        let values = numbers(5 * BLOCK, 6.0);
+        round(&values, &mut forms[0]);
+        round_in_lanes(&values, &mut forms[1]);
+        assert_eq!(forms[0], forms[1]);
         for (size, tokens) in [(8, 3), (16, 1), (20, 40), (64, 33)] {
             let heads = Heads { size, kv_heads: 2, group: 3 };
             let (keys, values) = (numbers(2 * size * tokens, 3.0), numbers(2 * size * tokens, 4.0));

@@ -7,17 +7,20 @@ use serde::Deserialize;
 
 use super::*;
 
-/// Logits closer than this may change places: a tolerance, not a tie in the strict sense. llama.cpp multiplies 4-bit weights with activations rounded to 8 bit in blocks of 32, we round
-/// weights to 8 bit and activations in blocks of 256 after spreading them. Without any rounding (`f32`) the model itself is as far
-/// from llama.cpp's answers as this.
-const NEAR: f32 = 0.4;
-/// How far a logit may lie from llama.cpp's, at most and in the mean. They are around 20; what all eight of a place have in common,
-/// which changes no probability, is in it.
-const APART: (f32, f64) = (2.5, 0.3);
+/// How far a logit (they are around 20) may lie from llama.cpp's where neither rounds anything: what the order of sums in 32-bit
+/// floats leaves after 30 layers.
+const NOISE: f32 = 0.001;
+/// How far rounding may move a logit of the model, at most and in the mean over the whole vocabulary.
+const ROUNDING: (f32, f64) = (2.5, 0.25);
+/// Logits as near as this may change places by rounding.
+const NEAR: f32 = 0.5;
 
 #[derive(Deserialize)]
 struct Fixture {
-    greedy: Vec<Greedy>,
+    /// Of the weights as 32-bit floats, where nothing is rounded.
+    exact: Vec<Greedy>,
+    /// Of the file as it is, where llama.cpp rounds activations to 8 bit and keys and values to 16 bit.
+    rounded: Vec<Greedy>,
     texts: Vec<(String, Vec<u32>)>,
 }
 
@@ -73,61 +76,97 @@ fn tokens_are_llama_cpps() {
     assert!(wrong.is_empty(), "{} of 1000: {:?}", wrong.len(), &wrong[..wrong.len().min(3)]);
 }
 
-/// The first 16 tokens after 20 prompts are llama.cpp's, and where one is another, the two were tied for both. From there on the
-/// sequence is llama.cpp's again, so that one tie hides nothing.
-#[test]
-#[ignore = "needs the model file: TOKENWATT_MODEL=SmolLM2-135M-Instruct.Q4_1.gguf"]
-fn greedy_tokens_are_llama_cpps() {
-    let model = Llama::load(&mut Checkpoint::open(&path()).unwrap(), Weights::Auto).unwrap();
-    let fixture = fixture();
-    assert_eq!(fixture.greedy.len(), 20);
-    let (mut others, mut whole) = (0, 0);
-    for greedy in &fixture.greedy {
-        assert_eq!(greedy.tokens.len(), 16);
-        let before = others;
-        for ((at, logits), theirs) in forced(&model, greedy).iter().enumerate().zip(&greedy.tokens) {
-            let ours = (0..logits.len()).max_by(|a, b| logits[*a].total_cmp(&logits[*b])).unwrap();
-            if ours == *theirs as usize {
-                continue;
-            }
-            others += 1;
-            let behind = logits[ours] - logits[*theirs as usize];
-            let best = greedy.best(at).next().unwrap().1;
-            let ahead = best - greedy.best(at).find(|(id, _)| *id == ours).map_or(0.0, |(_, logit)| logit);
-            println!(
-                "{:?}, token {at}: {theirs} before {ours} by {ahead:.3}, here behind it by {behind:.3}",
-                greedy.prompt
-            );
-            assert!(behind < NEAR && ahead < NEAR, "{:?}: token {at} is {ours} and not {theirs}", greedy.prompt);
-        }
-        whole += u32::from(others == before);
-    }
-    println!(
-        "{whole} of 20 answers are the same to the last of 16 tokens, {others} of 320 tokens were another, within the tolerance"
-    );
-    assert!(whole >= 10 && others <= 12);
+/// The token with the highest logit, and how far the next one is behind.
+fn best(logits: &[f32]) -> (usize, f32) {
+    let highest = |but: Option<usize>| {
+        let all = (0..logits.len()).filter(|id| Some(*id) != but);
+        all.max_by(|a, b| logits[*a].total_cmp(&logits[*b])).unwrap()
+    };
+    let first = highest(None);
+    (first, logits[first] - logits[highest(Some(first))])
 }
 
-/// The eight highest logits at each of 320 places are near llama.cpp's, with rounding and without.
+/// Where nothing is rounded, the model is llama.cpp's: the eight highest logits at 320 places are the same but for [`NOISE`], and so
+/// are the tokens, unless the two highest logits are within the noise, when either may be picked. After such a tie the sequence is
+/// llama.cpp's again, so that it hides nothing.
 #[test]
 #[ignore = "needs the model file: TOKENWATT_MODEL=SmolLM2-135M-Instruct.Q4_1.gguf"]
-fn logits_are_near_llama_cpps() {
-    for form in [Weights::Auto, Weights::F32] {
-        let model = Llama::load(&mut Checkpoint::open(&path()).unwrap(), form).unwrap();
-        let (mut worst, mut sum, mut count) = (0.0_f32, 0.0, 0);
-        for greedy in &fixture().greedy {
-            for (at, logits) in forced(&model, greedy).iter().enumerate() {
-                for (id, theirs) in greedy.best(at) {
-                    let apart = (logits[id] - theirs).abs();
-                    worst = worst.max(apart);
-                    sum += f64::from(apart);
-                    count += 1;
-                }
+fn the_model_is_llama_cpps() {
+    let model = Llama::load(&mut Checkpoint::open(&path()).unwrap(), Weights::F32).unwrap();
+    let exact = fixture().exact;
+    assert_eq!(exact.len(), 20);
+    let (mut ties, mut worst) = (0, 0.0_f32);
+    for greedy in &exact {
+        assert_eq!(greedy.tokens.len(), 16);
+        for ((at, logits), theirs) in forced(&model, greedy).iter().enumerate().zip(&greedy.tokens) {
+            for (id, theirs) in greedy.best(at) {
+                worst = worst.max((logits[id] - theirs).abs());
+            }
+            let (ours, ahead) = best(logits);
+            if ours != *theirs as usize {
+                println!("{:?}, token {at}: {theirs} and {ours} are {ahead:.5} apart", greedy.prompt);
+                assert!(ahead < 2.0 * NOISE, "{:?}: token {at} is {ours} and not {theirs}", greedy.prompt);
+                ties += 1;
             }
         }
-        let mean = sum / f64::from(count);
-        println!("{form:?}: {count} logits are {mean:.4} apart in the mean, {worst:.3} at most");
-        assert!(worst < APART.0 && mean < APART.1, "{form:?}");
+    }
+    println!("2560 logits are {worst:.5} apart at most; {ties} of 320 tokens were another, after a tie");
+    assert!(worst < NOISE && ties <= 1);
+}
+
+/// What rounding to 8 bit does to the model: every logit stays near, and a token is another only where the two highest are nearer
+/// to each other than rounding moves them. llama.cpp's own rounding of the same file moves them no less.
+#[test]
+#[ignore = "needs the model file: TOKENWATT_MODEL=SmolLM2-135M-Instruct.Q4_1.gguf"]
+fn rounding_is_bounded() {
+    let load = |form| Llama::load(&mut Checkpoint::open(&path()).unwrap(), form).unwrap();
+    let (plain, packed) = (load(Weights::F32), load(Weights::Packed));
+    assert_eq!((plain.form(), packed.form()), ("f32", "q4_1"));
+    let (mut moved, mut others, mut widest) = (Apart::default(), 0, 0.0_f32);
+    let (mut ours, mut theirs) = (Apart::default(), Apart::default());
+    for greedy in &fixture().rounded {
+        for (at, (exact, rounded)) in forced(&plain, greedy).iter().zip(&forced(&packed, greedy)).enumerate() {
+            exact.iter().zip(rounded).for_each(|(exact, rounded)| moved.add(exact - rounded));
+            let (token, ahead) = best(exact);
+            if best(rounded).0 != token {
+                (others, widest) = (others + 1, widest.max(ahead));
+            }
+            for (id, logit) in greedy.best(at) {
+                ours.add(rounded[id] - exact[id]);
+                theirs.add(logit - exact[id]);
+            }
+        }
+    }
+    println!("rounding moves {moved:?}; {others} of 320 tokens are others, which were {widest:.3} behind at most");
+    println!("of the 8 highest at each place ours moves {ours:?}, llama.cpp's {theirs:?}");
+    assert!(widest < NEAR && others <= 16);
+    assert!(moved.most < ROUNDING.0 && moved.mean() < ROUNDING.1);
+    assert!(ours.mean() < 1.1 * theirs.mean());
+}
+
+/// How far numbers are apart.
+#[derive(Default)]
+struct Apart {
+    most: f32,
+    sum: f64,
+    count: u32,
+}
+
+impl Apart {
+    fn add(&mut self, difference: f32) {
+        self.most = self.most.max(difference.abs());
+        self.sum += f64::from(difference.abs());
+        self.count += 1;
+    }
+
+    fn mean(&self) -> f64 {
+        self.sum / f64::from(self.count)
+    }
+}
+
+impl std::fmt::Debug for Apart {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{} logits by {:.4} in the mean, {:.3} at most", self.count, self.mean(), self.most)
     }
 }
 
@@ -137,7 +176,7 @@ fn logits_are_near_llama_cpps() {
 fn sixteen_side_by_side_are_as_alone() {
     const COUNT: u32 = 12;
     let mut engine = smollm2();
-    let prompts: Vec<Vec<u32>> = fixture().greedy.into_iter().take(16).map(|greedy| greedy.ids).collect();
+    let prompts: Vec<Vec<u32>> = fixture().exact.into_iter().take(16).map(|greedy| greedy.ids).collect();
     let mut expected = Vec::new();
     for (seq, prompt) in (0..).zip(&prompts) {
         open(engine.as_mut(), seq, prompt, greedy());
@@ -175,5 +214,5 @@ fn sixteen_side_by_side_are_as_alone() {
 fn the_chat_template_is_the_files() {
     let template = Template::load(&Checkpoint::open(&path()).unwrap()).unwrap();
     let watt = ChatMessage { role: "user".to_owned(), content: "What is a watt? Answer in one sentence.".to_owned() };
-    assert_eq!(template.render(&[watt]).unwrap(), fixture().greedy[17].prompt);
+    assert_eq!(template.render(&[watt]).unwrap(), fixture().exact[17].prompt);
 }
