@@ -14,6 +14,7 @@ mod ffi;
 mod gang;
 mod language;
 mod manifest;
+mod neff;
 mod rank;
 mod status;
 mod weights;

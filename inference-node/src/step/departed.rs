@@ -1,6 +1,8 @@
-//! A client that goes away during a step: its slot belongs to somebody else in the next one.
+//! Calls that are cut off: a client that goes away during a step, whose slot belongs to somebody else in the next one, and a step that
+//! fails, whose time is paid by those in it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use service::channel::{Receiver, bounded};
@@ -13,7 +15,7 @@ use crate::engine::{
     StepTime, Text, TokenDecoder,
 };
 use crate::queue::{Asked, Call, Event, Gauges, Job};
-use crate::record::{Lost, Recorder};
+use crate::record::{CallRecord, Lost, Outcome, Record, Recorder};
 use crate::schedule::{Config, Policy, Scheduler, StepPlan};
 
 /// What the engine was told, in order.
@@ -23,12 +25,13 @@ enum Told {
     Closed(u64),
 }
 
-/// An engine that computes nothing; during its third step the first client goes away.
+/// An engine that computes nothing; during its third step the first client goes away, or the step fails.
 struct Watched {
     about: EngineDescription,
     told: Arc<Mutex<Vec<Told>>>,
     steps: u32,
     client: Option<Receiver<Event>>,
+    fails: bool,
 }
 
 impl Engine for Watched {
@@ -49,12 +52,16 @@ impl Engine for Watched {
         if self.steps == 3 {
             self.client = None;
         }
+        if self.steps == 3 && self.fails {
+            std::thread::sleep(FAILED_STEP);
+            return Err(EngineError::Step { reason: "a number was none".to_owned() });
+        }
         self.told.lock().push(Told::Step(plan.work.iter().map(|work| work.seq.0).collect()));
         let token = |seq| NewToken { seq, token: u32::from('x'), end: false, likelihoods: None };
         let yielding = plan.work.iter().filter(|work| work.yields);
         Ok(StepResult {
             tokens: yielding.map(|work| token(work.seq)).collect(),
-            time: StepTime::Measured { device: std::time::Duration::from_micros(1) },
+            time: StepTime::Measured { device: Duration::from_micros(1) },
             weights: vec![1; plan.work.len()],
             padding_weight: 0,
         })
@@ -64,6 +71,9 @@ impl Engine for Watched {
         self.told.lock().push(Told::Closed(seq.0));
     }
 }
+
+/// How long the step takes that fails; the others take a microsecond each.
+const FAILED_STEP: Duration = Duration::from_millis(2);
 
 struct Letters;
 
@@ -132,15 +142,10 @@ fn job(output_max: u32) -> (Job, Receiver<Event>) {
     (Job { call: Arc::new(call), prompts: vec![[1, 2].as_slice().into()], events, _places: places }, received)
 }
 
-/// The first call is closed before the fourth step, and the second one has that step.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_slot_of_a_departed_client_is_free_for_the_next_step() {
-    let (first, client) = job(100);
-    let (second, _listening) = job(2);
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let engine = Watched { about: about(), told: Arc::clone(&told), steps: 0, client: Some(client) };
+/// Runs an engine over these jobs to their end; the calls' records, and the busy time of the last sample, in microseconds.
+async fn run(engine: Watched, all: Vec<Job>) -> (Vec<CallRecord>, u64) {
     let clock = Arc::new(NodeClock::new(service::Deps::system().clock));
-    let (records, _kept) = bounded("test.records", 1_000);
+    let (records, mut kept) = bounded("test.records", 1_000);
     let driver = Driver::new(Parts {
         engine: Box::new(engine),
         scheduler: Scheduler::new(Config::default(), 1, 128),
@@ -153,11 +158,51 @@ async fn the_slot_of_a_departed_client_is_free_for_the_next_step() {
         component: service::health::Health::new().component("node"),
     });
     let (jobs, taken) = bounded("test.jobs", 2);
-    jobs.try_send(first).unwrap_or_else(|_| panic!("no room"));
-    jobs.try_send(second).unwrap_or_else(|_| panic!("no room"));
+    for job in all {
+        jobs.try_send(job).unwrap_or_else(|_| panic!("no room"));
+    }
     drop(jobs);
     let runtime = tokio::runtime::Handle::current();
     tokio::task::spawn_blocking(move || driver.run(taken, &runtime)).await.unwrap().unwrap();
+    let (mut calls, mut busy_us) = (Vec::new(), 0);
+    while let Ok(record) = kept.try_recv() {
+        match record {
+            Record::Call(call) => calls.push(*call),
+            Record::Sample(taken) => busy_us = taken.now.busy_us,
+            _ => {}
+        }
+    }
+    (calls, busy_us)
+}
+
+/// The first call is closed before the fourth step, and the second one has that step.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_slot_of_a_departed_client_is_free_for_the_next_step() {
+    let (first, client) = job(100);
+    let (second, _listening) = job(2);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let engine = Watched { about: about(), told: Arc::clone(&told), steps: 0, client: Some(client), fails: false };
+    run(engine, vec![first, second]).await;
     let step = |seq| Told::Step(vec![seq]);
     assert_eq!(*told.lock(), [step(0), step(0), step(0), Told::Closed(0), step(1), step(1), Told::Closed(1)]);
+}
+
+/// The time of a step that fails is on the call that was in it and on nobody else, and in the engine's busy time: nothing of it is
+/// lost, though no token came of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_time_of_a_failed_step_is_paid_by_those_in_it() {
+    let (first, _hears) = job(100);
+    let (second, _listening) = job(2);
+    let engine = Watched { about: about(), told: Arc::default(), steps: 0, client: None, fails: true };
+    let (calls, busy_us) = run(engine, vec![first, second]).await;
+    let [failed, whole] = &calls[..] else { panic!("{calls:?}") };
+    assert_eq!(
+        (&failed.outcome, failed.output_tokens),
+        (&Outcome::Failed("step failed: a number was none".to_owned()), 2)
+    );
+    assert_eq!((&whole.outcome, whole.output_tokens), (&Outcome::Complete, 2));
+    let paid = |call: &CallRecord| call.device_us_prefill + call.device_us_decode;
+    assert_eq!(paid(whole), 2, "two steps of a microsecond");
+    assert!(paid(failed) >= 2 + FAILED_STEP.as_micros() as u64, "{}", paid(failed));
+    assert_eq!(paid(failed) + paid(whole), busy_us);
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::ffi::{self, Machine, Runtime};
 use super::manifest::Manifest;
+use super::neff::Neffs;
 use super::rank::{self, Answer, Done, Fault, Order, Seat};
 
 /// How long ranks may take to give back what they hold.
@@ -54,11 +55,13 @@ impl Gang {
         let ranks = manifest.tensor_parallel;
         // Room for two answers of each rank, so that none of them ever waits for the step thread.
         let (answer, answers) = sync_channel(2 * ranks as usize);
+        let neffs = Arc::new(Neffs::new(manifest));
         let (mut orders, mut threads) = (Vec::new(), Vec::new());
         for rank in 0..ranks {
             let seat = Seat {
                 runtime: Arc::clone(&runtime),
                 manifest: Arc::clone(manifest),
+                neffs: Arc::clone(&neffs),
                 folder: plan.folder.to_owned(),
                 rank,
                 core: plan.first_core + rank,

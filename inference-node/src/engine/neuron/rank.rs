@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::ffi::{self, Model, Runtime, Tensor, TensorInfo, TensorSet, Usage};
 use super::manifest::{Graph, Manifest, Phase, Weights};
+use super::neff::Neffs;
 use super::weights::{self, INT8, Shard};
 
 /// `NRT_DTYPE_FLOAT32`, `NRT_DTYPE_INT32`, `NRT_DTYPE_INT64`, `NRT_DTYPE_UINT32`.
@@ -24,6 +25,7 @@ const U32: u32 = 0x9;
 pub(super) struct Seat {
     pub(super) runtime: Arc<Runtime>,
     pub(super) manifest: Arc<Manifest>,
+    pub(super) neffs: Arc<Neffs>,
     pub(super) folder: PathBuf,
     pub(super) rank: u32,
     pub(super) core: u32,
@@ -133,7 +135,8 @@ impl Rank {
     fn load(seat: &Seat) -> Result<Self, Fault> {
         let shard = Shard::open(&seat.folder, seat.rank).map_err(Fault::File)?;
         let mut memory = Memory { seat, shard, kept: HashMap::new() };
-        let graphs = seat.manifest.graphs.iter().map(|graph| memory.graph(graph)).collect::<Result<_, _>>()?;
+        let graphs = seat.manifest.graphs.iter().enumerate();
+        let graphs = graphs.map(|(index, graph)| memory.graph(index, graph)).collect::<Result<_, _>>()?;
         let has_int8 = memory.kept.values().any(|kept| kept.is_weight && kept.dtype == INT8);
         if (seat.manifest.weights == Weights::Int8) != has_int8 {
             return Err(Fault::File(format!(
@@ -173,10 +176,11 @@ struct Kept {
 }
 
 impl Memory<'_> {
-    fn graph(&mut self, graph: &Graph) -> Result<Loaded, Fault> {
+    fn graph(&mut self, index: usize, graph: &Graph) -> Result<Loaded, Fault> {
         let seat = self.seat;
         let path = seat.folder.join(&graph.neff);
-        let neff = std::fs::read(&path).map_err(|error| Fault::File(format!("{}: {error}", path.display())))?;
+        let neff = seat.neffs.take(index, &path);
+        let neff = neff.map_err(|error| Fault::File(format!("{}: {error}", path.display())))?;
         let core = i32::try_from(seat.core).unwrap_or(i32::MAX);
         let model = Model::load(&seat.runtime, &neff, core, seat.rank, seat.manifest.tensor_parallel)
             .map_err(|fault| at(&graph.neff, &fault))?;
