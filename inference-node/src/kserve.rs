@@ -7,6 +7,7 @@
 //! A stream carries any number of requests side by side, told apart by their ids; each is answered by one response, or by one
 //! per token if it asks for that, the last of which says so. When the client closes the stream, all its slots are free.
 
+mod health;
 mod tensor;
 mod wire;
 
@@ -29,8 +30,8 @@ use tonic_prost::ProstCodec;
 
 use self::tensor::{Ask, INPUTS, OUTPUTS, Piece, VERSION};
 use self::wire::{
-    Answered, Empty, HealthRequest, HealthResponse, InferRequest, InferResponse, ModelConfig, ModelConfigAnswer,
-    ModelMetadata, ModelName, NOT_SERVING, SERVICE, SERVING, ServerMetadata, StreamInferResponse, TransactionPolicy,
+    Answered, Empty, InferRequest, InferResponse, ModelConfig, ModelConfigAnswer, ModelMetadata, ModelName, SERVICE,
+    ServerMetadata, StreamInferResponse, TransactionPolicy,
 };
 use crate::admit::{Admitted, Entrance};
 use crate::queue::Event;
@@ -67,7 +68,8 @@ pub(crate) fn router(entrance: Arc<Entrance>, health: Health) -> Router {
         .route(&of("ModelConfig"), post(model_config))
         .route(&of("ModelInfer"), post(model_infer))
         .route(&of("ModelStreamInfer"), post(model_stream_infer))
-        .route("/grpc.health.v1.Health/Check", post(check))
+        .route("/grpc.health.v1.Health/Check", post(health::check))
+        .route("/grpc.health.v1.Health/Watch", post(health::watch))
         .fallback(|| async { Status::unimplemented("this node has no such method").into_http::<Body>() })
         .with_state(Arc::new(Desk { entrance, health }))
 }
@@ -156,17 +158,6 @@ async fn model_stream_infer(State(desk): Desked, request: Request) -> Response {
         async move { Ok::<_, Status>(tonic::Response::new(responses)) }
     });
     grpc.streaming(service, request).await.map(Body::new)
-}
-
-async fn check(State(desk): Desked, request: Request) -> Response {
-    let answer = |asked: HealthRequest, _| {
-        let status = if desk.health.ready() { SERVING } else { NOT_SERVING };
-        ready(match asked.service.as_str() {
-            "" | SERVICE => Ok(HealthResponse { status }),
-            other => Err(Status::not_found(format!("this node has no service `{other}`"))),
-        })
-    };
-    unary(request, answer).await
 }
 
 impl Desk {

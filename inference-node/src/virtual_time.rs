@@ -41,6 +41,8 @@ pub struct ClosedLoop {
 pub struct Seen {
     /// Arrival to first token of each call, seconds, ascending.
     pub ttft_s: Vec<f64>,
+    /// The same of each user's first call, which is in no other figure.
+    pub first_ttft_s: Vec<f64>,
     /// Mean gap between tokens of each call, seconds, ascending.
     pub itl_s: Vec<f64>,
     /// Output tokens a second from the first arrival to the last token.
@@ -136,6 +138,7 @@ impl<'a> World<'a> {
         }
         self.seen.tokens_per_s = self.tokens as f64 / seconds(self.now_ns).max(1e-9);
         self.seen.ttft_s.sort_by(f64::total_cmp);
+        self.seen.first_ttft_s.sort_by(f64::total_cmp);
         self.seen.itl_s.sort_by(f64::total_cmp);
         Ok(self.seen)
     }
@@ -183,9 +186,12 @@ impl<'a> World<'a> {
         let Some(open) = self.open.remove(&id) else { return };
         let done = &mut self.done[open.user as usize];
         *done += 1;
-        if *done > 1 {
-            let first_ns = open.first_ns.unwrap_or(self.now_ns);
-            self.seen.ttft_s.push(seconds(first_ns - open.arrival_ns));
+        let first_ns = open.first_ns.unwrap_or(self.now_ns);
+        let ttft_s = seconds(first_ns - open.arrival_ns);
+        if *done == 1 {
+            self.seen.first_ttft_s.push(ttft_s);
+        } else {
+            self.seen.ttft_s.push(ttft_s);
             if open.output > 1 {
                 self.seen.itl_s.push(seconds(self.now_ns - first_ns) / f64::from(open.output - 1));
             }

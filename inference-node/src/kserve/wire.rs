@@ -180,17 +180,17 @@ pub(crate) struct StreamInferResponse {
     pub(crate) infer_response: Option<InferResponse>,
 }
 
-/// Request of `grpc.health.v1.Health/Check`.
+/// Request of `grpc.health.v1.Health/Check` and `Watch`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct HealthRequest {
     #[prost(string, tag = "1")]
     pub(crate) service: String,
 }
 
-/// Answer of `grpc.health.v1.Health/Check`.
+/// Answer of `grpc.health.v1.Health/Check` and `Watch`.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub(crate) struct HealthResponse {
-    /// [`SERVING`] or [`NOT_SERVING`].
+    /// [`SERVING`], [`NOT_SERVING`], or [`SERVICE_UNKNOWN`] from `Watch`.
     #[prost(int32, tag = "1")]
     pub(crate) status: i32,
 }
@@ -199,3 +199,5 @@ pub(crate) struct HealthResponse {
 pub(crate) const SERVING: i32 = 1;
 /// The service takes no calls.
 pub(crate) const NOT_SERVING: i32 = 2;
+/// There is no such service.
+pub(crate) const SERVICE_UNKNOWN: i32 = 3;

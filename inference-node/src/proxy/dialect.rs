@@ -98,26 +98,48 @@ pub(super) enum Form {
     Tgi,
     /// KServe's `/v2/models/…/generate` and `/generate_stream`.
     Kserve,
+    /// Another path that generates: what its answers share is read.
+    Other { is_chat: bool },
 }
 
+/// Paths of chats beside the first: OpenAI's responses, Anthropic's messages, Ollama's chats.
+const OTHER_CHATS: [&str; 3] = ["/v1/responses", "/v1/messages", "/api/chat"];
+/// Paths of texts beside the first: of llama.cpp, of vLLM with token ids, of Ollama, of SageMaker, of speech.
+const OTHER_TEXTS: [&str; 8] = [
+    "/completion",
+    "/completions",
+    "/infill",
+    "/inference/v1/generate",
+    "/api/generate",
+    "/invocations",
+    "/v1/audio/transcriptions",
+    "/v1/audio/translations",
+];
+
 impl Form {
-    /// The form of a path, and the model that the path names; `None` where a call makes no tokens.
-    pub(super) fn of(path: &str) -> Option<(Self, Option<&str>)> {
+    /// The form of an engine's path, and the model that the path names; `None` where a call makes no tokens.
+    pub(super) fn of(upstream: Upstream, path: &str) -> Option<(Self, Option<&str>)> {
         match path {
-            "/v1/chat/completions" => Some((Self::Chat, None)),
+            "/v1/chat/completions" | "/chat/completions" => Some((Self::Chat, None)),
             "/v1/completions" => Some((Self::Completion, None)),
+            "/generate" if upstream == Upstream::Sglang => Some((Self::Other { is_chat: false }, None)),
             "/" | "/generate" | "/generate_stream" => Some((Self::Tgi, None)),
+            chat if OTHER_CHATS.contains(&chat) => Some((Self::Other { is_chat: true }, None)),
+            text if OTHER_TEXTS.contains(&text) => Some((Self::Other { is_chat: false }, None)),
             _ => {
                 let (model, rest) = path.strip_prefix("/v2/models/")?.split_once('/')?;
-                let last = rest.rsplit('/').next()?;
-                matches!(last, "generate" | "generate_stream").then_some((Self::Kserve, Some(model)))
+                match rest.rsplit('/').next()? {
+                    "generate" | "generate_stream" => Some((Self::Kserve, Some(model))),
+                    "infer" => Some((Self::Other { is_chat: false }, Some(model))),
+                    _ => None,
+                }
             }
         }
     }
 
     pub(super) fn operation(self) -> &'static str {
         match self {
-            Self::Chat => "chat",
+            Self::Chat | Self::Other { is_chat: true } => "chat",
             _ => "text_completion",
         }
     }

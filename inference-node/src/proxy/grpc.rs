@@ -1,34 +1,40 @@
 //! Triton's KServe gRPC: `ModelInfer` and `ModelStreamInfer` pass through as they are, and each request on a stream is a call of
 //! its own, told from the others by its id.
 //!
-//! Only the few fields that a record needs are read from the wire (`grpc_service.proto` of KServe's protocol, version 2).
+//! ```text
+//! requests -> held -> a turn for each -> engine
+//!                                          | answers -> read along -> client
+//! ```
+//!
+//! A single call is refused where too many wait already. On a stream a request waits however many do: the next ones stay with the
+//! client meanwhile, so that no more than one of a stream is held here.
 
-use std::collections::{HashMap, VecDeque};
+mod calls;
+mod frame;
+mod message;
+
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use futures::{Stream, stream};
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use rand::Rng;
-use tonic::Status;
+use tokio::sync::oneshot;
 use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
 use tower::ServiceExt;
 
+use self::calls::{Calls, patiently};
+use self::frame::{Frames, Held, Part, readable};
 use super::Front;
-use super::ask::Named;
-use super::call::Follow;
-use super::read::Output;
 use super::relay::{TRACEPARENT, forwarded};
+use super::turn::Turns;
 use crate::admit::parent;
-
-/// Largest message that is read along, and most calls open on one stream.
-const MESSAGE_MAX: usize = 1 << 20;
-const CALLS_MAX: usize = 4_096;
-/// Longest id of a call that is followed.
-const ID_BYTES_MAX: usize = 256;
 
 /// A channel to the engine's gRPC port; connected when it is first used.
 pub(super) fn channel(url: &str, front: &super::Config) -> Result<Channel, tonic::transport::Error> {
@@ -43,61 +49,190 @@ pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
 
 /// Passes one call of gRPC through, reading both ways along.
 pub(super) async fn relay(front: Arc<Front>, channel: Channel, request: Request) -> Response {
-    let is_stream = match request.uri().path().rsplit('/').next() {
-        Some("ModelStreamInfer") => Some(true),
-        Some("ModelInfer") => Some(false),
-        _ => None,
+    let streams = match request.uri().path().rsplit('/').next() {
+        Some("ModelStreamInfer") => true,
+        Some("ModelInfer") => false,
+        _ => return pass(&front, channel, request).await,
     };
+    let patience = front.config.idle_timeout;
     let (mut parts, body) = request.into_parts();
     let trace = stay_in_trace(&mut parts.headers);
-    let calls = is_stream.map(|streams| Arc::new(Mutex::new(Calls::new(&front, &parts.headers, streams, trace))));
+    let calls = Arc::new(Mutex::new(Calls::new(&front, &parts.headers, streams, trace)));
     parts.headers = forwarded(&parts.headers, &[header::TE]);
-    let sent = tonic::body::Body::new(match &calls {
-        None => body,
-        Some(calls) => {
-            let (calls, mut frames) = (Arc::clone(calls), Frames::default());
-            Body::new(body.map_frame(move |frame| {
-                if let Some(data) = frame.data_ref() {
-                    frames.read(data, |message| calls.lock().asked(message));
-                }
-                frame
-            }))
-        }
-    });
-    let answer = match channel.oneshot(http::Request::from_parts(parts, sent)).await {
-        Ok(answer) => answer,
-        Err(error) => {
-            front.failed.inc();
-            tracing::warn!(error = service::error::chain(&error), "the engine could not be reached");
-            if let Some(calls) = calls {
-                calls.lock().end(Some("upstream_unreachable"));
-            }
-            return Status::unavailable("the engine cannot be reached").into_http::<Body>().into_response();
-        }
+    let (refuse, refused) = oneshot::channel();
+    let requests = Requests {
+        body,
+        held: Held::default(),
+        calls: Arc::clone(&calls),
+        turns: front.turns.clone(),
+        streams,
+        refuse: Some(refuse),
     };
+    let sent = tonic::body::Body::new(Body::from_stream(requests.stream()));
+    let answer = patiently(&calls, patience, channel.oneshot(http::Request::from_parts(parts, sent)));
+    let answer = tokio::select! {
+        biased;
+        Ok(()) = refused => return Status::resource_exhausted("the node is full; try again in a second").into_http::<Body>(),
+        answer = answer => answer,
+    };
+    let (kind, status) = match answer {
+        Some(Ok(answer)) => return answered(calls, patience, answer),
+        Some(Err(error)) => {
+            tracing::warn!(error = service::error::chain(&error), "the engine could not be reached");
+            ("upstream_unreachable", Status::unavailable("the engine cannot be reached"))
+        }
+        None => ("timeout", Status::deadline_exceeded("the engine did not answer in time")),
+    };
+    front.failed.inc();
+    calls.lock().end(Some(kind));
+    status.into_http::<Body>().into_response()
+}
+
+/// A call that makes no tokens.
+async fn pass(front: &Front, channel: Channel, request: Request) -> Response {
+    let (mut parts, body) = request.into_parts();
+    parts.headers = forwarded(&parts.headers, &[header::TE]);
+    let request = http::Request::from_parts(parts, tonic::body::Body::new(body));
+    let status = match tokio::time::timeout(front.config.idle_timeout, channel.oneshot(request)).await {
+        Ok(Ok(answer)) => return answer.map(Body::new),
+        Ok(Err(error)) => {
+            tracing::warn!(error = service::error::chain(&error), "the engine could not be reached");
+            Status::unavailable("the engine cannot be reached")
+        }
+        Err(_) => Status::deadline_exceeded("the engine did not answer in time"),
+    };
+    front.failed.inc();
+    status.into_http::<Body>().into_response()
+}
+
+/// Requests on their way to the engine.
+struct Requests {
+    body: Body,
+    held: Held,
+    calls: Arc<Mutex<Calls>>,
+    turns: Turns,
+    streams: bool,
+    /// Says that the call is refused.
+    refuse: Option<oneshot::Sender<()>>,
+}
+
+impl Requests {
+    fn stream(self) -> impl Stream<Item = Result<Bytes, axum::Error>> {
+        stream::unfold(self, |mut requests| async move { Some((requests.next().await?, requests)) })
+    }
+
+    /// What goes to the engine next: a request once it has its turn. `None` at the end, or where it is refused.
+    async fn next(&mut self) -> Option<Result<Bytes, axum::Error>> {
+        loop {
+            match self.held.next() {
+                Some(Part::Message(framed)) => {
+                    self.turn(readable(&framed)).await?;
+                    return Some(Ok(framed));
+                }
+                Some(Part::Long) => {
+                    self.turn(None).await?;
+                    continue;
+                }
+                Some(Part::Piece(piece)) => return Some(Ok(piece)),
+                None => {}
+            }
+            match self.body.frame().await {
+                // A request of gRPC has no trailers.
+                Some(Ok(frame)) => self.held.push(&frame.into_data().unwrap_or_default()),
+                Some(Err(error)) => return Some(Err(error)),
+                None => {
+                    let rest = self.held.rest();
+                    return (!rest.is_empty()).then_some(Ok(rest));
+                }
+            }
+        }
+    }
+
+    /// Waits until the engine may have this call; `None` where it is refused.
+    async fn turn(&mut self, message: Option<&[u8]>) -> Option<()> {
+        let waiting = message.and_then(|message| self.calls.lock().asked(message));
+        if waiting.is_none() && self.calls.lock().has_unread() {
+            return Some(());
+        }
+        let turn = if self.streams { self.turns.wait().await } else { self.turns.take().await };
+        let Some(turn) = turn else {
+            if let Some(waiting) = waiting {
+                waiting.refuse();
+            }
+            let _ = self.refuse.take().map(|refuse| refuse.send(()));
+            return None;
+        };
+        self.calls.lock().begin(waiting, turn);
+        Some(())
+    }
+}
+
+/// The engine's answers as they come.
+fn answered(calls: Arc<Mutex<Calls>>, patience: Duration, answer: http::Response<tonic::body::Body>) -> Response {
     let (parts, body) = answer.into_parts();
     // An answer that is nothing but its end has its status among the headers.
-    let ended = status(&parts.headers);
-    let Some(calls) = calls else { return Response::from_parts(parts, Body::new(body)) };
-    if let Some(code) = ended {
+    if let Some(code) = status(&parts.headers) {
         calls.lock().end(refusal(code));
     }
-    let mut frames = Frames::default();
-    let broken = Arc::clone(&calls);
-    let read = body.map_frame(move |frame| {
-        if let Some(data) = frame.data_ref() {
-            frames.read(data, |message| calls.lock().answered(message));
-        } else if let Some(trailers) = frame.trailers_ref() {
-            calls.lock().end(refusal(status(trailers).unwrap_or(UNKNOWN)));
-        }
-        frame
-    });
-    // An engine that breaks off sends no status.
-    let read = read.map_err(move |error| {
-        broken.lock().end(Some("upstream_unreachable"));
-        error
-    });
-    Response::from_parts(parts, Body::new(read))
+    let trailers = Arc::new(Mutex::new(None));
+    let answers = Answers { body, calls, patience, frames: Frames::default(), trailers: Arc::clone(&trailers) };
+    let body = Body::from_stream(answers.stream()).with_trailers(async move { trailers.lock().take().map(Ok) });
+    Response::from_parts(parts, Body::new(body))
+}
+
+struct Answers {
+    body: tonic::body::Body,
+    calls: Arc<Mutex<Calls>>,
+    patience: Duration,
+    frames: Frames,
+    /// The end, once it has come.
+    trailers: Arc<Mutex<Option<HeaderMap>>>,
+}
+
+impl Answers {
+    fn stream(self) -> impl Stream<Item = Result<Bytes, Status>> {
+        stream::unfold(Some(self), |answers| async move {
+            let mut answers = answers?;
+            match answers.next().await? {
+                Ok(data) => Some((Ok(data), Some(answers))),
+                Err(error) => Some((Err(error), None)),
+            }
+        })
+    }
+
+    /// What goes to the client next; `None` at the end, whose trailers are there then.
+    async fn next(&mut self) -> Option<Result<Bytes, Status>> {
+        let (kind, trailers) = match patiently(&self.calls, self.patience, self.body.frame()).await {
+            Some(Some(Ok(frame))) => match frame.into_data() {
+                Ok(data) => {
+                    self.frames.read(&data, |message| self.calls.lock().answered(message));
+                    return Some(Ok(data));
+                }
+                Err(end) => {
+                    let trailers = end.into_trailers().ok();
+                    (refusal(trailers.as_ref().and_then(status).unwrap_or(UNKNOWN)), trailers)
+                }
+            },
+            // An engine that breaks off sends no status.
+            Some(Some(Err(error))) => {
+                self.calls.lock().end(Some("upstream_unreachable"));
+                return Some(Err(error));
+            }
+            Some(None) => (refusal(UNKNOWN), None),
+            None => (Some("timeout"), Some(silent())),
+        };
+        self.calls.lock().end(kind);
+        *self.trailers.lock() = trailers;
+        None
+    }
+}
+
+/// The end of an answer within which the engine fell silent.
+fn silent() -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", HeaderValue::from(Code::DeadlineExceeded as i32));
+    trailers.insert("grpc-message", HeaderValue::from_static("the engine fell silent within its answer"));
+    trailers
 }
 
 /// Where the caller names no trace, one is begun and passed on, so that what the engine says of the calls is told from other calls.
@@ -128,264 +263,6 @@ fn refusal(code: i32) -> Option<&'static str> {
         8 => Some("rate_limited"),
         4 => Some("timeout"),
         _ => Some("engine_error"),
-    }
-}
-
-/// The calls of one stream.
-struct Calls {
-    front: Arc<Front>,
-    headers: HeaderMap,
-    streams: bool,
-    /// The trace of its calls, where it began here.
-    trace: Option<u128>,
-    /// Whether this engine marks the last answer of a call.
-    marks: bool,
-    /// By id, the oldest first; ids may repeat, and may be empty.
-    open: HashMap<String, VecDeque<Follow>>,
-    count: usize,
-}
-
-impl Calls {
-    fn new(front: &Arc<Front>, headers: &HeaderMap, streams: bool, trace: Option<u128>) -> Self {
-        let (front, headers) = (Arc::clone(front), headers.clone());
-        Self { front, headers, streams, trace, marks: false, open: HashMap::new(), count: 0 }
-    }
-
-    /// A request went to the engine.
-    fn asked(&mut self, message: &[u8]) {
-        let (mut model, mut id) = (None, String::new());
-        let read = fields(message, |number, field| match (number, field) {
-            (1, Field::Bytes(bytes)) => model = std::str::from_utf8(bytes).ok(),
-            (3, Field::Bytes(bytes)) => id = String::from_utf8_lossy(bytes).into_owned(),
-            _ => {}
-        });
-        if read.is_none() || self.count >= CALLS_MAX || id.len() > ID_BYTES_MAX {
-            return;
-        }
-        let named = Named { model, id: Some(&id), streams: self.streams, trace: self.trace };
-        let follow = self.front.follow(&self.headers, &named);
-        self.open.entry(id).or_default().push_back(follow);
-        self.count += 1;
-    }
-
-    /// An answer came from the engine.
-    fn answered(&mut self, message: &[u8]) {
-        let (mut error, mut inner) = (None, None);
-        if self.streams {
-            fields(message, |number, field| match (number, field) {
-                (1, Field::Bytes(bytes)) if !bytes.is_empty() => {
-                    error = Some(String::from_utf8_lossy(bytes).into_owned())
-                }
-                (2, Field::Bytes(bytes)) => inner = Some(bytes),
-                _ => {}
-            });
-        } else {
-            inner = Some(message);
-        }
-        let answer = inner.and_then(Answer::read).unwrap_or_default();
-        self.marks |= answer.is_marked;
-        let Some(same) = self.open.get_mut(answer.id) else { return };
-        let others_wait = same.len() > 1;
-        let Some(follow) = same.front_mut() else { return };
-        follow.output(&answer.output);
-        let error = error.filter(|error| !error.is_empty());
-        // Where nothing is marked and others of that id wait, each answer is a whole one, as models give that are not decoupled.
-        let is_whole = !self.streams || !self.marks && others_wait;
-        if answer.is_last || error.is_some() || is_whole {
-            let kind = error.as_ref().map(|_| "engine_error");
-            follow.finish(kind, error);
-            same.pop_front();
-            self.count -= 1;
-            if same.is_empty() {
-                self.open.remove(answer.id);
-            }
-        }
-    }
-
-    /// The stream is over; what is still open ended with it.
-    fn end(&mut self, kind: Option<&'static str>) {
-        for mut follow in self.open.drain().flat_map(|(_, same)| same) {
-            match kind {
-                None => follow.finish_at_last_chunk(),
-                Some(kind) => follow.finish(Some(kind), Some(kind.replace('_', " "))),
-            }
-        }
-        self.count = 0;
-    }
-}
-
-/// What an answer holds for the record.
-#[derive(Default)]
-struct Answer<'a> {
-    id: &'a str,
-    is_last: bool,
-    /// Whether it says if it is the last.
-    is_marked: bool,
-    output: Output<'a>,
-}
-
-impl<'a> Answer<'a> {
-    /// Reads a `ModelInferResponse`.
-    fn read(message: &'a [u8]) -> Option<Self> {
-        let mut answer = Self::default();
-        let (mut names, mut contents, mut raw) = (Vec::new(), Vec::new(), Vec::new());
-        fields(message, |number, field| match (number, field) {
-            (1, Field::Bytes(bytes)) => answer.output.model = std::str::from_utf8(bytes).ok(),
-            (3, Field::Bytes(bytes)) => answer.id = std::str::from_utf8(bytes).unwrap_or_default(),
-            (4, Field::Bytes(bytes)) => {
-                let mark = last(bytes);
-                answer.is_marked |= mark.is_some();
-                answer.is_last |= mark == Some(true);
-            }
-            (5, Field::Bytes(bytes)) => {
-                let (name, inside) = tensor(bytes);
-                names.push(name);
-                contents.push(inside);
-            }
-            (6, Field::Bytes(bytes)) => raw.push(bytes),
-            _ => {}
-        })?;
-        for (at, name) in names.into_iter().enumerate() {
-            let bytes = raw.get(at).copied();
-            match name {
-                b"text_output" => answer.output.text_bytes = Some(bytes.map_or_else(|| contents[at], text_bytes)),
-                b"num_output_tokens" => answer.output.tokens = bytes.and_then(number),
-                b"num_input_tokens" => answer.output.input_tokens = bytes.and_then(number),
-                _ => {}
-            }
-        }
-        Some(answer)
-    }
-}
-
-/// Triton's mark of the last answer, `triton_final_response`, if the parameter is that.
-fn last(entry: &[u8]) -> Option<bool> {
-    let (mut name, mut value) = (&b""[..], false);
-    fields(entry, |number, field| match (number, field) {
-        (1, Field::Bytes(bytes)) => name = bytes,
-        (2, Field::Bytes(bytes)) => {
-            fields(bytes, |number, field| value |= matches!((number, field), (1, Field::Number(1))));
-        }
-        _ => {}
-    });
-    (name == b"triton_final_response").then_some(value)
-}
-
-/// Name of an output tensor, and the length of the texts that lie in it.
-fn tensor(message: &[u8]) -> (&[u8], usize) {
-    let (mut name, mut length) = (&b""[..], 0);
-    fields(message, |number, field| match (number, field) {
-        (1, Field::Bytes(bytes)) => name = bytes,
-        (5, Field::Bytes(bytes)) => {
-            fields(bytes, |number, field| {
-                if let (8, Field::Bytes(text)) = (number, field) {
-                    length += text.len();
-                }
-            });
-        }
-        _ => {}
-    });
-    (name, length)
-}
-
-/// Length of raw texts: each has four bytes with its length before it.
-fn text_bytes(raw: &[u8]) -> usize {
-    let (mut rest, mut sum) = (raw, 0_usize);
-    while let Some((length, after)) = rest.split_first_chunk::<4>() {
-        let length = u32::from_le_bytes(*length) as usize;
-        let Some(after) = after.get(length..) else { return sum };
-        sum += length;
-        rest = after;
-    }
-    sum
-}
-
-/// A raw unsigned number of 4 or 8 bytes.
-fn number(raw: &[u8]) -> Option<u64> {
-    match raw.len() {
-        4 => Some(u32::from_le_bytes(raw.try_into().ok()?).into()),
-        8 => Some(u64::from_le_bytes(raw.try_into().ok()?)),
-        _ => None,
-    }
-}
-
-/// One field of a protobuf message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Field<'a> {
-    Number(u64),
-    Bytes(&'a [u8]),
-    Other,
-}
-
-/// Goes through the fields of a message. `None` if it is none.
-fn fields<'a>(message: &'a [u8], mut each: impl FnMut(u64, Field<'a>)) -> Option<()> {
-    let mut rest = message;
-    while !rest.is_empty() {
-        let tag = varint(&mut rest)?;
-        let field = match tag & 7 {
-            0 => Field::Number(varint(&mut rest)?),
-            1 => take(&mut rest, 8).map(|_| Field::Other)?,
-            2 => {
-                let length = usize::try_from(varint(&mut rest)?).ok()?;
-                Field::Bytes(take(&mut rest, length)?)
-            }
-            5 => take(&mut rest, 4).map(|_| Field::Other)?,
-            _ => return None,
-        };
-        each(tag >> 3, field);
-    }
-    Some(())
-}
-
-fn varint(rest: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for shift in (0..64).step_by(7) {
-        let (byte, after) = rest.split_first()?;
-        *rest = after;
-        value |= u64::from(byte & 0x7F) << shift;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
-}
-
-fn take<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
-    let (taken, after) = rest.split_at_checked(length)?;
-    *rest = after;
-    Some(taken)
-}
-
-/// Messages of one direction: a flag, four bytes of length, the message; however they are cut on the way.
-#[derive(Default)]
-struct Frames {
-    pending: Vec<u8>,
-    /// Bytes of a message that is too long to be read.
-    skip: usize,
-}
-
-impl Frames {
-    fn read(&mut self, data: &[u8], mut each: impl FnMut(&[u8])) {
-        let skipped = self.skip.min(data.len());
-        self.skip -= skipped;
-        self.pending.extend_from_slice(&data[skipped..]);
-        let mut at = 0;
-        while let Some((head, rest)) = self.pending[at..].split_first_chunk::<5>() {
-            let [flag, length @ ..] = *head;
-            let length = u32::from_be_bytes(length) as usize;
-            if length > MESSAGE_MAX {
-                self.skip = length.saturating_sub(rest.len());
-                at = (at + 5 + length).min(self.pending.len());
-                continue;
-            }
-            let Some(message) = rest.get(..length) else { break };
-            // A compressed message passes unread.
-            if flag == 0 {
-                each(message);
-            }
-            at += 5 + length;
-        }
-        self.pending.drain(..at);
     }
 }
 

@@ -4,7 +4,10 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use telemetry::openai::{DONE, Usage};
 
+mod loose;
+
 use super::dialect::{Form, Upstream};
+use loose::Loose;
 
 /// How the number of a chunk's tokens is known, from firm to weak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -189,11 +192,15 @@ impl Reader {
             self.done = true;
             return Vec::new();
         }
+        if matches!(self.form, Form::Other { .. }) {
+            return Loose::read(data).and_then(|loose| self.loose(loose)).into_iter().collect();
+        }
         let Ok(frame) = serde_json::from_slice::<Frame>(data) else { return Vec::new() };
         let mut chunks = match self.form {
             Form::Chat | Form::Completion => frame.choices.iter().filter_map(|choice| self.of_choice(choice)).collect(),
             Form::Tgi => frame.token.iter().filter_map(Self::of_token).collect(),
             Form::Kserve => Self::of_output(&frame).into_iter().collect::<Vec<_>>(),
+            Form::Other { .. } => Vec::new(),
         };
         if let ([only], Some(so_far)) = (chunks.as_mut_slice(), self.so_far(&frame)) {
             // Tokens without text of their own ride on the next chunk that has some.
@@ -226,8 +233,37 @@ impl Reader {
         Some(Chunk { choice: 0, tokens, bytes })
     }
 
+    /// Takes what a frame of a path that is known little says.
+    fn loose(&mut self, loose: Loose) -> Option<Chunk> {
+        let said = &mut self.said;
+        let short = |text: &String| text.len() <= TEXT_BYTES_MAX;
+        said.id = said.id.take().or(loose.id.filter(short));
+        said.model = said.model.take().or(loose.model.filter(short));
+        said.input_tokens = loose.input_tokens.or(said.input_tokens);
+        said.cached_tokens = loose.cached_tokens.or(said.cached_tokens);
+        said.output_tokens = loose.output_tokens.or(said.output_tokens);
+        said.error = said.error.take().or(loose.error.as_ref().map(error_text));
+        self.done |= loose.is_last;
+        let so_far = loose.so_far.filter(|_| self.has_one_choice);
+        let fresh = so_far.map(|so_far| so_far.saturating_sub(self.counted));
+        self.counted = self.counted.max(so_far.unwrap_or(0));
+        if fresh.map_or(loose.text_bytes == 0, |fresh| fresh == 0) {
+            return None;
+        }
+        self.note(if fresh.is_some() { Counted::Usage } else { Counted::Chunks });
+        let tokens = fresh.and_then(|fresh| u32::try_from(fresh).ok());
+        Some(Chunk { choice: 0, tokens, bytes: u32::try_from(loose.text_bytes).unwrap_or(u32::MAX) })
+    }
+
     /// Reads a whole answer.
     pub(crate) fn whole(&mut self, body: &[u8]) {
+        if matches!(self.form, Form::Other { .. }) {
+            if let Some(loose) = Loose::read(body) {
+                self.loose(loose);
+                self.by = self.said.output_tokens.map(|_| Counted::Usage);
+            }
+            return;
+        }
         // TGI answers `/` and a batch with a list.
         let frame = serde_json::from_slice::<Frame>(body)
             .or_else(|_| serde_json::from_slice::<[Frame; 1]>(body).map(|[only]| only));
@@ -258,11 +294,12 @@ impl Reader {
             delta.and_then(|delta| delta.reasoning_content.as_deref()),
         ];
         let bytes: usize = texts.into_iter().flatten().map(str::len).sum();
-        let calls = delta.and_then(|delta| delta.tool_calls.as_ref()).is_some_and(|calls| !calls.is_empty());
+        let calls = delta.and_then(|delta| delta.tool_calls.as_deref()).unwrap_or_default();
+        let bytes = bytes + calls.iter().map(call_bytes).sum::<usize>();
         let ids = choice.token_ids.as_ref().map(Vec::len);
         let logged = choice.logprobs.as_ref().and_then(|logged| logged.content.as_ref().or(logged.tokens.as_ref()));
         let listed = ids.or(logged.map(Vec::len)).filter(|listed| *listed > 0);
-        if bytes == 0 && !calls && listed.is_none() {
+        if bytes == 0 && calls.is_empty() && listed.is_none() {
             return None;
         }
         let tokens = listed.and_then(|listed| u32::try_from(listed).ok()).or(self.single_tokens.then_some(1));
@@ -318,11 +355,22 @@ impl Reader {
         let room = ENDS_MAX.saturating_sub(said.finish_reasons.len());
         said.finish_reasons.extend(ends.into_iter().filter(short).take(room));
         if let Some(error) = frame.error.filter(|error| !error.is_null()) {
-            let text = error.get("message").unwrap_or(&error);
-            let text = text.as_str().map_or_else(|| text.to_string(), str::to_owned);
-            said.error = Some(text.chars().take(TEXT_BYTES_MAX).collect());
+            said.error = Some(error_text(&error));
         }
     }
+}
+
+/// What an error says, cut to a bounded length.
+fn error_text(error: &serde_json::Value) -> String {
+    let text = error.get("message").unwrap_or(error);
+    let text = text.as_str().map_or_else(|| text.to_string(), str::to_owned);
+    text.chars().take(TEXT_BYTES_MAX).collect()
+}
+
+/// Length of what a part of a call to a tool holds: the tool's name, and a piece of its arguments.
+fn call_bytes(call: &serde_json::Value) -> usize {
+    let texts = ["/function/name", "/function/arguments"].map(|path| call.pointer(path).and_then(|text| text.as_str()));
+    texts.into_iter().flatten().map(str::len).sum()
 }
 
 #[cfg(test)]

@@ -54,7 +54,8 @@ pub(super) async fn relay(State(front): State<Arc<Front>>, request: Request) -> 
         return Fault::invalid("body", "the request body did not arrive, or is longer than 8 MiB").into_response();
     };
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-    let form = if parts.method == Method::POST { Form::of(parts.uri.path()) } else { None };
+    let posted = parts.method == Method::POST;
+    let form = if posted { Form::of(front.config.engine, parts.uri.path()) } else { None };
     let mut headers = forwarded(&parts.headers, &[]);
     let Some((form, named)) = form else {
         return match front.send(&parts.method, path, headers, body).await {

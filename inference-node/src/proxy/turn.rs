@@ -59,13 +59,25 @@ impl Turns {
     /// # Cancel safety
     /// A cancelled call has left the queue.
     pub(super) async fn take(&self) -> Option<Turn> {
+        self.take_among(self.waiting_max).await
+    }
+
+    /// Waits for a place however many wait: for those that take nothing else in meanwhile. `None` if there are no places any more.
+    ///
+    /// # Cancel safety
+    /// A cancelled call has left the queue.
+    pub(super) async fn wait(&self) -> Option<Turn> {
+        self.take_among(u32::MAX).await
+    }
+
+    async fn take_among(&self, waiting_max: u32) -> Option<Turn> {
         let place = match &self.places {
             None => None,
             Some(places) => Some(match Arc::clone(places).try_acquire_owned() {
                 Ok(place) => place,
                 Err(_) => {
                     let waits = Counted::new(&self.waiting);
-                    if self.waiting() > self.waiting_max {
+                    if self.waiting() > waiting_max {
                         return None;
                     }
                     let place = Arc::clone(places).acquire_owned().await.ok()?;
@@ -92,8 +104,10 @@ mod tests {
         let mut second = Box::pin(turns.take());
         assert!(second.as_mut().now_or_never().is_none());
         assert!(turns.take().await.is_none(), "no third");
-        assert_eq!((turns.running(), turns.waiting()), (1, 1));
-        drop(second);
+        let mut patient = Box::pin(turns.wait());
+        assert!(patient.as_mut().now_or_never().is_none());
+        assert_eq!((turns.running(), turns.waiting()), (1, 2));
+        drop((second, patient));
         assert_eq!((turns.running(), turns.waiting()), (1, 0));
         drop(first);
         assert!(turns.take().await.unwrap().queued);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::docs::{batching, loaded_server};
+use crate::docs::{SPREAD_S, batching, loaded_server};
 use crate::engine::sim::{self, Sim};
 use crate::schedule::Policy;
 
@@ -46,7 +46,17 @@ fn continuous_batching_keeps_the_first_token_near() {
 /// 32 users on 32 compiled slots see the gap that the publisher measured, within a fifth.
 #[test]
 fn loaded_server_has_the_published_gap() {
-    let seen = loaded_server().unwrap();
+    let seen = loaded_server(SPREAD_S).unwrap();
     let itl_ms = 1e3 * Seen::mean(&seen.itl_s);
     assert!((itl_ms / 59.1 - 1.0).abs() <= 0.2, "{itl_ms}");
+}
+
+/// Users who begin all at once wait for each other's prompts with their first call, half of them on average, and hardly later.
+#[test]
+fn users_let_loose_at_once_wait_for_each_other() {
+    let seen = loaded_server(0.0).unwrap();
+    let (first, prompt_s) = (Seen::mean(&seen.first_ttft_s), seen.first_ttft_s[0]);
+    assert_eq!(seen.first_ttft_s.len(), 32);
+    assert!((first / prompt_s / 16.5 - 1.0).abs() < 0.2, "{first} {prompt_s}");
+    assert!(Seen::mean(&seen.ttft_s) < first / 4.0);
 }

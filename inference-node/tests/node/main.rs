@@ -6,6 +6,8 @@ mod account;
 mod api;
 mod dead;
 mod drain;
+mod grpc;
+mod health;
 mod neuron;
 mod proxy;
 mod upstream;

@@ -12,7 +12,11 @@ use serde_json::{Value, json};
 use crate::upstream::{Script, Upstream};
 use crate::world::{PATIENCE, World, attributes, frames, number};
 
-async fn before(engine: Engine, url: &str, change: impl FnOnce(&mut inference_node::proxy::Config)) -> World {
+pub(crate) async fn before(
+    engine: Engine,
+    url: &str,
+    change: impl FnOnce(&mut inference_node::proxy::Config),
+) -> World {
     World::start(|config| {
         config.engine.kind = EngineKind::Proxy;
         config.engine.proxy.engine = engine;
@@ -95,7 +99,7 @@ async fn usage_is_asked_for_and_taken_out_again() {
     }
 }
 
-fn hex(text: &str) -> Vec<u8> {
+pub(crate) fn hex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }
 
@@ -233,6 +237,69 @@ async fn text_generation_webui_takes_turns() {
     }
 }
 
+/// Paths that generate beside OpenAI's two wait for their turn and are recorded as well: what their answers share is read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_generating_paths_are_followed() {
+    let stream = Script::stream(&[
+        r#"{"type":"message_start","message":{"id":"msg","model":"claude","usage":{"input_tokens":5,"output_tokens":1}}}"#,
+        r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello"}}"#,
+        r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":3}}"#,
+        r#"{"type":"message_stop"}"#,
+    ]);
+    let (upstream, _left) = Upstream::start(stream.then_wait()).await;
+    let world = before(Engine::Vllm, &upstream.url, |proxy| proxy.concurrency = 1).await;
+    let body = json!({"model": "m", "messages": [], "max_tokens": 9, "stream": true});
+    let calls = ["/v1/messages", "/invocations"].map(|path| {
+        let (world, upstream, body) = (&world, &upstream, &body);
+        async move {
+            let answer = world.post(path, body).await;
+            upstream.go_on();
+            assert_eq!(answer.text().await.unwrap().matches("data: ").count(), 4);
+        }
+    });
+    futures::future::join_all(calls).await;
+    assert_eq!(upstream.together.load(Ordering::SeqCst), 1, "one call at a time");
+    assert!(upstream.got.lock().iter().all(|got| got.body == body), "nothing is added");
+    let received = world.end().await;
+    let calls = received.named("llm_request");
+    assert_eq!(calls.len(), 2);
+    for call in &calls {
+        let about = attributes(&call.attributes);
+        for (name, value) in [
+            ("gen_ai.request.model", "m"),
+            ("gen_ai.response.id", "msg"),
+            ("gen_ai.request.max_tokens", "9"),
+            ("gen_ai.usage.input_tokens", "5"),
+            ("gen_ai.usage.output_tokens", "3"),
+            ("tokenwatt.output_tokens_source", "usage"),
+        ] {
+            assert_eq!(about[name], value, "{name}");
+        }
+        assert!(about.contains_key("gen_ai.latency.time_to_first_token"));
+        assert!(about.contains_key("gen_ai.latency.time_in_queue"));
+    }
+    let tokens = received.named("token");
+    assert_eq!(tokens.iter().map(|token| number(token, "tokenwatt.token.count")).collect::<Vec<_>>(), [3, 3]);
+}
+
+/// The first part of a call to a tool is content: it has a time to first token.
+#[tokio::test]
+async fn calls_to_tools_have_a_first_token() {
+    let stream = Script::stream(&[
+        r#"{"id":"c","model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":null}}]}"#,
+        r#"{"id":"c","model":"m","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"t","type":"function","function":{"name":"look","arguments":""}}]}}]}"#,
+        r#"{"id":"c","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}"#,
+        "[DONE]",
+    ]);
+    let (upstream, _left) = Upstream::start(stream).await;
+    let world = before(Engine::Openai, &upstream.url, |_| {}).await;
+    assert_eq!(frames(world.chat(&chat(true)).await).await.len(), 3);
+    let received = world.end().await;
+    let about = attributes(&received.named("llm_request")[0].attributes);
+    assert!(about.contains_key("gen_ai.latency.time_to_first_token"));
+    assert_eq!(about["gen_ai.response.finish_reasons"], "tool_calls");
+}
+
 /// A client that goes away ends the engine's work, and what it got until then is recorded.
 #[tokio::test]
 async fn client_that_goes_away() {
@@ -326,115 +393,6 @@ async fn in_front_of_a_node() {
         assert_eq!(outer["tokenwatt.token_sampling"], "0");
     }
     assert_eq!((outside.named("token").len(), inside.named("token").len()), (0, 19));
-}
-
-/// One field of a protobuf message that holds bytes.
-fn field(number: u8, value: &[u8]) -> Vec<u8> {
-    [&[number << 3 | 2, u8::try_from(value.len()).unwrap()], value].concat()
-}
-
-/// One message of gRPC.
-fn message(parts: &[Vec<u8>]) -> Vec<u8> {
-    let body = parts.concat();
-    [&[0][..], &u32::try_from(body.len()).unwrap().to_be_bytes(), &body].concat()
-}
-
-/// An answer on a stream of Triton: id, text, and whether it is the last, where it says so.
-fn inferred(id: &str, text: &str, is_last: Option<bool>) -> Vec<u8> {
-    let raw = [&u32::try_from(text.len()).unwrap().to_le_bytes()[..], text.as_bytes()].concat();
-    let mark =
-        is_last.map(|last| field(4, &[field(1, b"triton_final_response"), field(2, &[8, u8::from(last)])].concat()));
-    let parts =
-        [field(3, id.as_bytes()), mark.unwrap_or_default(), field(5, &field(1, b"text_output")), field(6, &raw)];
-    message(&[field(2, &parts.concat())])
-}
-
-/// What is recorded of a stream on which these ids are asked for and these answers come: id, fault and chunks of each call. The
-/// bytes of both ways pass as they are, and all calls stand in one trace, which the engine is told.
-async fn over_grpc(ids: &[&str], answers: &[Vec<u8>], status: &'static str) -> Vec<(String, Option<String>, usize)> {
-    use http_body_util::{BodyExt, Full};
-    use tower::ServiceExt;
-
-    let expected = answers.concat();
-    let (answers, traced) = (expected.clone(), std::sync::Arc::new(parking_lot::Mutex::new(String::new())));
-    let told = std::sync::Arc::clone(&traced);
-    let router = axum::Router::new().fallback(move |request: axum::extract::Request| async move {
-        assert_eq!(request.headers()["te"], "trailers");
-        *told.lock() = request.headers()["traceparent"].to_str().unwrap().to_owned();
-        // All requests are in before the first answer leaves.
-        let asked = request.into_body().collect().await.unwrap().to_bytes();
-        assert!(asked.len() > 10);
-        let trailers = http::HeaderMap::from_iter([("grpc-status".parse().unwrap(), status.parse().unwrap())]);
-        let body = Full::new(bytes::Bytes::from(answers.clone())).with_trailers(async { Some(Ok(trailers)) });
-        ([("content-type", "application/grpc")], axum::body::Body::new(body))
-    });
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let stop = service::shutdown::CancellationToken::new();
-    let until = stop.clone();
-    tokio::spawn(async move {
-        let limits = service::listen::Limits::default();
-        service::listen::serve_http(listener, &service::tls::Acceptor::default(), limits, router, until).await
-    });
-    let world = before(Engine::Triton, "http://127.0.0.1:9", |proxy| proxy.upstream_grpc = Some(url)).await;
-    let requests: Vec<u8> = ids.iter().flat_map(|id| message(&[field(1, b"llama"), field(3, id.as_bytes())])).collect();
-    let request = http::Request::post("/inference.GRPCInferenceService/ModelStreamInfer")
-        .header("content-type", "application/grpc")
-        .header("te", "trailers")
-        .body(tonic::body::Body::new(Full::new(bytes::Bytes::from(requests))))
-        .unwrap();
-    let channel = tonic::transport::Endpoint::from_shared(world.url.clone()).unwrap().connect_lazy();
-    let answer = channel.oneshot(request).await.unwrap().into_body().collect().await.unwrap();
-    assert_eq!(answer.trailers().unwrap()["grpc-status"], status);
-    assert_eq!(answer.to_bytes(), expected);
-    let received = world.end().await;
-    stop.cancel();
-    let trace = hex(traced.lock().split('-').nth(1).unwrap());
-    let mut calls: Vec<_> = received
-        .named("llm_request")
-        .iter()
-        .map(|call| {
-            let about = attributes(&call.attributes);
-            let tokens = received.named("token").into_iter().filter(|token| token.parent_span_id == call.span_id);
-            let place = (about["gen_ai.request.model"].as_str(), about["gen_ai.request.stream"].as_str());
-            assert_eq!((place, &call.trace_id), (("llama", "true"), &trace));
-            let id = about.get("gen_ai.request.id").cloned().unwrap_or_default();
-            (id, about.get("error.type").cloned(), tokens.count())
-        })
-        .collect();
-    calls.sort();
-    calls
-}
-
-fn call(id: &str, error: Option<&str>, chunks: usize) -> (String, Option<String>, usize) {
-    (id.to_owned(), error.map(str::to_owned), chunks)
-}
-
-/// Triton's gRPC stream carries several calls at once, told apart by their ids: each is recorded with its own chunks, and a status
-/// that is no success ends what is open with it.
-#[tokio::test]
-async fn triton_grpc_stream() {
-    let answers = [
-        inferred("a", "Hel", Some(false)),
-        inferred("b", "One", Some(false)),
-        inferred("a", "lo", Some(false)),
-        inferred("a", "", Some(true)),
-        inferred("b", "", Some(true)),
-        inferred("c", "half", Some(false)),
-    ];
-    let calls = over_grpc(&["a", "b", "c"], &answers, "13").await;
-    assert_eq!(calls, [call("a", None, 2), call("b", None, 1), call("c", Some("engine_error"), 1)]);
-}
-
-/// Answers without a mark, as of models that are not decoupled: of calls with one id each has its own, and the last one ends with
-/// the stream.
-#[tokio::test]
-async fn triton_grpc_without_marks() {
-    let answers = [inferred("", "one", None), inferred("", "two", None), inferred("", "three", None)];
-    let calls = over_grpc(&["", "", ""], &answers, "0").await;
-    assert_eq!(calls, [call("", None, 1), call("", None, 1), call("", None, 1)]);
-    let calls = over_grpc(&["a"], &[inferred("a", "Hel", None), inferred("a", "lo", None)], "0").await;
-    assert_eq!(calls, [call("a", None, 2)]);
 }
 
 /// A list of prompts shares one usage: it says how many tokens there were in all, and of no chunk how many it has.

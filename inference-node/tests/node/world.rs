@@ -142,6 +142,7 @@ pub(crate) fn number(span: &Span, key: &str) -> u64 {
 /// A running node.
 pub(crate) struct World {
     pub(crate) url: String,
+    pub(crate) grpc_url: String,
     pub(crate) received: Received,
     pub(crate) deps: Deps,
     pub(crate) client: reqwest::Client,
@@ -167,9 +168,9 @@ impl World {
         change(&mut config);
         let deps = Deps::system();
         let node = inference_node::build(config, deps.clone()).await.unwrap();
-        let url = format!("http://{}", node.http_addr());
+        let (url, grpc_url) = (format!("http://{}", node.http_addr()), format!("http://{}", node.grpc_addr()));
         let running = tokio::spawn(node.run());
-        Self { url, received, deps, client: reqwest::Client::new(), running, collector: Some(collector) }
+        Self { url, grpc_url, received, deps, client: reqwest::Client::new(), running, collector: Some(collector) }
     }
 
     /// Waits until the node has ended by itself, and says why.

@@ -1,4 +1,5 @@
-use super::*;
+use super::frame::{Frames, Held, Part};
+use super::message::Answer;
 
 fn bytes(number: u8, value: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2, u8::try_from(value.len()).unwrap()], value].concat()
@@ -64,5 +65,27 @@ fn frames_are_put_together() {
         }
         assert_eq!(seen, [b"one".to_vec(), Vec::new(), b"two".to_vec()], "{step}");
         assert!(frames.pending.is_empty());
+    }
+}
+
+/// Requests are let go whole and one by one; one that is too long passes in pieces, and what is cut short at the end is left.
+#[test]
+fn requests_are_held() {
+    let long = [&[0][..], &(2_u32 << 20).to_be_bytes(), &vec![1; 2 << 20]].concat();
+    let all = [framed(b"one"), long.clone(), framed(b"two"), vec![0, 0]].concat();
+    for step in [1 << 10, 999_983, all.len()] {
+        let (mut held, mut whole, mut pieces, mut longs) = (Held::default(), Vec::new(), 0, 0);
+        for part in all.chunks(step) {
+            held.push(part);
+            while let Some(part) = held.next() {
+                match part {
+                    Part::Message(framed) => whole.push(framed.to_vec()),
+                    Part::Long => longs += 1,
+                    Part::Piece(piece) => pieces += piece.len(),
+                }
+            }
+        }
+        assert_eq!((whole, pieces, longs), (vec![framed(b"one"), framed(b"two")], long.len(), 1), "{step}");
+        assert_eq!(held.rest().to_vec(), [0, 0]);
     }
 }

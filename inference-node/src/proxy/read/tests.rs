@@ -152,3 +152,87 @@ fn whole_answers() {
         assert_eq!((reader.said.input_tokens, reader.said.output_tokens), expected, "{body}");
     }
 }
+
+/// A call to a tool is content: its name comes first, its arguments in pieces.
+#[test]
+fn calls_to_tools_are_content() {
+    let (chunks, _) = read(
+        Upstream::Openai,
+        Form::Chat,
+        1,
+        &[
+            r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":null}}]}"#,
+            r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"look","arguments":""}}]}}]}"#,
+            r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"at\":"}}]}}]}"#,
+        ],
+    );
+    assert_eq!(chunks.iter().map(|chunk| chunk.bytes).collect::<Vec<_>>(), [4, 6]);
+}
+
+const OTHER: Form = Form::Other { is_chat: true };
+
+/// OpenAI's responses: deltas are chunks, and the last event has the counts.
+#[test]
+fn responses_are_read() {
+    let (chunks, reader) = read(
+        Upstream::Vllm,
+        OTHER,
+        1,
+        &[
+            r#"{"type":"response.created","response":{"id":"r","model":"m","usage":null}}"#,
+            r#"{"type":"response.output_text.delta","delta":"Hel"}"#,
+            r#"{"type":"response.function_call_arguments.delta","delta":"{}"}"#,
+            r#"{"type":"response.completed","response":{"id":"r","model":"m","error":null,"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":4},"output_tokens":6}}}"#,
+        ],
+    );
+    assert_eq!(chunks.iter().map(|chunk| (chunk.tokens, chunk.bytes)).collect::<Vec<_>>(), [(None, 3), (None, 2)]);
+    assert!(reader.done);
+    let said = reader.said;
+    assert_eq!((said.id.as_deref(), said.model.as_deref(), said.error), (Some("r"), Some("m"), None));
+    assert_eq!((said.input_tokens, said.cached_tokens, said.output_tokens), (Some(9), Some(4), Some(6)));
+}
+
+/// Anthropic's messages: the input's count stands at the start, without what came from a cache, the output's at the end.
+#[test]
+fn messages_are_read() {
+    let (chunks, reader) = read(
+        Upstream::Vllm,
+        OTHER,
+        1,
+        &[
+            r#"{"type":"message_start","message":{"id":"a","model":"m","usage":{"input_tokens":5,"cache_read_input_tokens":20,"cache_creation_input_tokens":1,"output_tokens":1}}}"#,
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}}"#,
+            r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":3}}"#,
+            r#"{"type":"message_stop"}"#,
+        ],
+    );
+    assert_eq!((tokens(&chunks), reader.done), (vec![None], true));
+    let said = reader.said;
+    assert_eq!((said.input_tokens, said.cached_tokens, said.output_tokens), (Some(26), Some(20), Some(3)));
+}
+
+/// SGLang's and llama.cpp's own paths say with every chunk how many tokens there were; a whole answer says it once.
+#[test]
+fn own_paths_of_engines_are_read() {
+    let sglang = [
+        r#"{"text":"He","meta_info":{"id":"s","prompt_tokens":7,"completion_tokens":1,"cached_tokens":2}}"#,
+        r#"{"text":"Hello","meta_info":{"id":"s","prompt_tokens":7,"completion_tokens":4,"cached_tokens":2}}"#,
+    ];
+    let (chunks, reader) = read(Upstream::Sglang, OTHER, 1, &sglang);
+    assert_eq!((tokens(&chunks), reader.by()), (vec![Some(1), Some(3)], Counted::Usage));
+    assert_eq!((reader.said.cached_tokens, reader.said.output_tokens), (Some(2), Some(4)));
+    let llama = [
+        r#"{"content":"He","stop":false,"tokens_predicted":1,"tokens_evaluated":5}"#,
+        r#"{"content":"","stop":true,"tokens_predicted":2,"tokens_evaluated":5}"#,
+    ];
+    let (chunks, reader) = read(Upstream::LlamaCpp, OTHER, 1, &llama);
+    assert_eq!((tokens(&chunks), reader.done), (vec![Some(1), Some(1)], true));
+    let mut reader = Reader::new(Upstream::Sglang, OTHER, 1);
+    reader.whole(sglang[1].as_bytes());
+    assert_eq!((reader.by(), reader.said.input_tokens, reader.said.output_tokens), (Counted::Usage, Some(7), Some(4)));
+    for other in ["[1]", "7", "no JSON", r#"{"usage":7,"delta":[1],"error":{"message":"broken"}}"#] {
+        let mut reader = Reader::new(Upstream::Openai, OTHER, 1);
+        assert!(reader.frame(other.as_bytes()).is_empty());
+        assert_eq!((reader.said.output_tokens, reader.said.error.is_some()), (None, other.contains("broken")));
+    }
+}

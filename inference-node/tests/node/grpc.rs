@@ -1,0 +1,295 @@
+//! The proxy between clients and the gRPC port of Triton.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt, Full};
+use inference_node::proxy::Upstream as Engine;
+use parking_lot::Mutex;
+use service::shutdown::CancellationToken;
+use tokio::sync::Semaphore;
+use tower::ServiceExt;
+
+use crate::proxy::{before, hex};
+use crate::world::{PATIENCE, World, attributes};
+
+/// One field of a protobuf message that holds bytes.
+fn field(number: u8, value: &[u8]) -> Vec<u8> {
+    [&[number << 3 | 2, u8::try_from(value.len()).unwrap()], value].concat()
+}
+
+/// One message of gRPC.
+fn message(parts: &[Vec<u8>]) -> Vec<u8> {
+    let body = parts.concat();
+    [&[0][..], &u32::try_from(body.len()).unwrap().to_be_bytes(), &body].concat()
+}
+
+/// An answer on a stream of Triton: id, text, and whether it is the last, where it says so.
+fn inferred(id: &str, text: &str, is_last: Option<bool>) -> Vec<u8> {
+    let raw = [&u32::try_from(text.len()).unwrap().to_le_bytes()[..], text.as_bytes()].concat();
+    let mark =
+        is_last.map(|last| field(4, &[field(1, b"triton_final_response"), field(2, &[8, u8::from(last)])].concat()));
+    let parts =
+        [field(3, id.as_bytes()), mark.unwrap_or_default(), field(5, &field(1, b"text_output")), field(6, &raw)];
+    message(&[field(2, &parts.concat())])
+}
+
+/// What is recorded of a stream on which these ids are asked for and these answers come: id, fault and chunks of each call. The
+/// bytes of both ways pass as they are, and all calls stand in one trace, which the engine is told.
+async fn over_grpc(ids: &[&str], answers: &[Vec<u8>], status: &'static str) -> Vec<(String, Option<String>, usize)> {
+    let expected = answers.concat();
+    let (answers, traced) = (expected.clone(), Arc::new(Mutex::new(String::new())));
+    let told = Arc::clone(&traced);
+    let router = axum::Router::new().fallback(move |request: Request| async move {
+        assert_eq!(request.headers()["te"], "trailers");
+        *told.lock() = request.headers()["traceparent"].to_str().unwrap().to_owned();
+        // All requests are in before the first answer leaves.
+        let asked = request.into_body().collect().await.unwrap().to_bytes();
+        assert!(asked.len() > 10);
+        let trailers = http::HeaderMap::from_iter([("grpc-status".parse().unwrap(), status.parse().unwrap())]);
+        let body = Full::new(Bytes::from(answers.clone())).with_trailers(async { Some(Ok(trailers)) });
+        ([("content-type", "application/grpc")], Body::new(body))
+    });
+    let (url, stop) = engine(router).await;
+    let world = before(Engine::Triton, "http://127.0.0.1:9", |proxy| proxy.upstream_grpc = Some(url)).await;
+    let answer = ask(&world, "ModelStreamInfer", ids).await.into_body().collect().await.unwrap();
+    assert_eq!(answer.trailers().unwrap()["grpc-status"], status);
+    assert_eq!(answer.to_bytes(), expected);
+    let received = world.end().await;
+    stop.cancel();
+    let trace = hex(traced.lock().split('-').nth(1).unwrap());
+    let mut calls: Vec<_> = received
+        .named("llm_request")
+        .iter()
+        .map(|call| {
+            let about = attributes(&call.attributes);
+            let tokens = received.named("token").into_iter().filter(|token| token.parent_span_id == call.span_id);
+            let place = (about["gen_ai.request.model"].as_str(), about["gen_ai.request.stream"].as_str());
+            assert_eq!((place, &call.trace_id), (("llama", "true"), &trace));
+            let id = about.get("gen_ai.request.id").cloned().unwrap_or_default();
+            (id, about.get("error.type").cloned(), tokens.count())
+        })
+        .collect();
+    calls.sort();
+    calls
+}
+
+fn call(id: &str, error: Option<&str>, chunks: usize) -> (String, Option<String>, usize) {
+    (id.to_owned(), error.map(str::to_owned), chunks)
+}
+
+/// Triton's gRPC stream carries several calls at once, told apart by their ids: each is recorded with its own chunks, and a status
+/// that is no success ends what is open with it.
+#[tokio::test]
+async fn triton_grpc_stream() {
+    let answers = [
+        inferred("a", "Hel", Some(false)),
+        inferred("b", "One", Some(false)),
+        inferred("a", "lo", Some(false)),
+        inferred("a", "", Some(true)),
+        inferred("b", "", Some(true)),
+        inferred("c", "half", Some(false)),
+    ];
+    let calls = over_grpc(&["a", "b", "c"], &answers, "13").await;
+    assert_eq!(calls, [call("a", None, 2), call("b", None, 1), call("c", Some("engine_error"), 1)]);
+}
+
+/// Answers without a mark, as of models that are not decoupled: of calls with one id each has its own, and the last one ends with
+/// the stream.
+#[tokio::test]
+async fn triton_grpc_without_marks() {
+    let answers = [inferred("", "one", None), inferred("", "two", None), inferred("", "three", None)];
+    let calls = over_grpc(&["", "", ""], &answers, "0").await;
+    assert_eq!(calls, [call("", None, 1), call("", None, 1), call("", None, 1)]);
+    let calls = over_grpc(&["a"], &[inferred("a", "Hel", None), inferred("a", "lo", None)], "0").await;
+    assert_eq!(calls, [call("a", None, 2)]);
+}
+
+/// Serves gRPC as an engine would; its address, and what ends it.
+async fn engine(router: axum::Router) -> (String, CancellationToken) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let stop = CancellationToken::new();
+    let until = stop.clone();
+    tokio::spawn(async move {
+        let limits = service::listen::Limits::default();
+        service::listen::serve_http(listener, &service::tls::Acceptor::default(), limits, router, until).await
+    });
+    (url, stop)
+}
+
+/// Asks for these ids, all at once.
+async fn ask(world: &World, method: &str, ids: &[&str]) -> http::Response<tonic::body::Body> {
+    let requests: Vec<u8> = ids.iter().flat_map(|id| message(&[field(1, b"llama"), field(3, id.as_bytes())])).collect();
+    let request = http::Request::post(format!("/inference.GRPCInferenceService/{method}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(tonic::body::Body::new(Full::new(Bytes::from(requests))))
+        .unwrap();
+    let channel = tonic::transport::Endpoint::from_shared(world.url.clone()).unwrap().connect_lazy();
+    channel.oneshot(request).await.unwrap()
+}
+
+/// An engine that answers each request of a stream with the next of its answers, once it may; it counts the requests that it got.
+#[derive(Clone)]
+struct Slow {
+    answers: Arc<Mutex<VecDeque<Vec<u8>>>>,
+    got: Arc<Mutex<usize>>,
+    may: Arc<Semaphore>,
+}
+
+impl Slow {
+    fn new(answers: Vec<Vec<u8>>) -> Self {
+        Self { answers: Arc::new(Mutex::new(answers.into())), got: Arc::default(), may: Arc::new(Semaphore::new(0)) }
+    }
+
+    fn router(&self) -> axum::Router {
+        let slow = self.clone();
+        axum::Router::new().fallback(move |request: Request| {
+            let slow = slow.clone();
+            async move { slow.answer(request.into_body()) }
+        })
+    }
+
+    fn answer(self, body: Body) -> Response {
+        let pieces = futures::stream::unfold((self, body, BytesMut::new()), |(slow, mut body, mut held)| async move {
+            loop {
+                if let Some([_, length @ ..]) = held.first_chunk::<5>() {
+                    let whole = 5 + u32::from_be_bytes(*length) as usize;
+                    if held.len() >= whole {
+                        let _ = held.split_to(whole);
+                        *slow.got.lock() += 1;
+                        slow.may.acquire().await.unwrap().forget();
+                        let answer = slow.answers.lock().pop_front().unwrap_or_default();
+                        return Some((Ok::<_, axum::Error>(Bytes::from(answer)), (slow, body, held)));
+                    }
+                }
+                held.extend_from_slice(&body.frame().await?.unwrap().into_data().unwrap_or_default());
+            }
+        });
+        let trailers = http::HeaderMap::from_iter([("grpc-status".parse().unwrap(), "0".parse().unwrap())]);
+        let body = Body::from_stream(pieces).with_trailers(async { Some(Ok(trailers)) });
+        let mut response = Response::new(Body::new(body));
+        response.headers_mut().insert("content-type", "application/grpc".parse().unwrap());
+        response
+    }
+}
+
+/// Waits until so many calls run and so many wait, as the node's own page says.
+async fn until(world: &World, running: u32, waiting: u32) {
+    let expected = [("running", running), ("waiting", waiting)]
+        .map(|(name, count)| format!("vllm:num_requests_{name}{{engine=\"triton\"}} {count}\n"));
+    let come = async {
+        loop {
+            let page = world.client.get(format!("{}/metrics", world.url)).send().await.unwrap().text().await.unwrap();
+            if expected.iter().all(|line| page.contains(line)) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, come).await.unwrap_or_else(|_| panic!("never {running} and {waiting}"));
+}
+
+/// Requests of one stream wait for their turn, one after the other, and their wait is recorded: the engine gets the next one when
+/// the last has been answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_of_a_stream_take_turns() {
+    let slow = Slow::new(["a", "b", "c"].map(|id| inferred(id, "text", Some(true))).to_vec());
+    let (url, stop) = engine(slow.router()).await;
+    let world = before(Engine::Triton, "http://127.0.0.1:9", |proxy| {
+        proxy.upstream_grpc = Some(url);
+        proxy.concurrency = 1;
+    })
+    .await;
+    let answers =
+        async { ask(&world, "ModelStreamInfer", &["a", "b", "c"]).await.into_body().collect().await.unwrap() };
+    let turns = async {
+        for done in 0..3 {
+            until(&world, 1, u32::from(done < 2)).await;
+            // The engine has what has its turn, and no more.
+            tokio::time::timeout(PATIENCE, async {
+                while *slow.got.lock() <= done {
+                    tokio::task::yield_now().await;
+                }
+            })
+            .await
+            .unwrap();
+            assert_eq!(*slow.got.lock(), done + 1);
+            slow.may.add_permits(1);
+        }
+    };
+    let (answers, ()) = tokio::join!(answers, turns);
+    assert_eq!(answers.trailers().unwrap()["grpc-status"], "0");
+    let received = world.end().await;
+    stop.cancel();
+    let calls = received.named("llm_request");
+    assert_eq!(calls.len(), 3);
+    for call in &calls {
+        let about = attributes(&call.attributes);
+        assert!(about.contains_key("gen_ai.latency.time_in_queue") && !about.contains_key("error.type"), "{about:?}");
+    }
+}
+
+/// A single call is refused where as many wait as may; the others have their turns.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn single_calls_are_refused_where_many_wait() {
+    let slow = Slow::new(vec![message(&[field(1, b"llama")]); 2]);
+    let (url, stop) = engine(slow.router()).await;
+    let world = World::start(|config| {
+        config.engine.kind = inference_node::engine::EngineKind::Proxy;
+        config.engine.proxy.engine = Engine::Triton;
+        config.engine.proxy.upstream_grpc = Some(url);
+        config.engine.proxy.concurrency = 1;
+        config.queue_max = 1;
+    })
+    .await;
+    let status = async |id| {
+        let answer = ask(&world, "ModelInfer", &[id]).await;
+        let said = answer.headers().get("grpc-status").cloned();
+        let body = answer.into_body().collect().await.unwrap();
+        said.unwrap_or_else(|| body.trailers().unwrap()["grpc-status"].clone())
+    };
+    let third = async {
+        until(&world, 1, 1).await;
+        let refused = status("c").await;
+        slow.may.add_permits(2);
+        refused
+    };
+    let (first, second, third) = tokio::join!(status("a"), status("b"), third);
+    assert_eq!([first, second, third], ["0", "0", "8"]);
+    let received = world.end().await;
+    stop.cancel();
+    let mut kinds: Vec<_> = received
+        .named("llm_request")
+        .iter()
+        .map(|call| attributes(&call.attributes).get("error.type").cloned())
+        .collect();
+    kinds.sort();
+    assert_eq!(kinds, [None, None, Some("rate_limited".to_owned())]);
+}
+
+/// An engine that falls silent though it has a call to answer: the stream ends with a status that says so, and the call with it.
+#[tokio::test]
+async fn an_engine_that_falls_silent_on_a_stream() {
+    let slow = Slow::new(vec![inferred("a", "half", Some(false)), Vec::new()]);
+    slow.may.add_permits(1);
+    let (url, stop) = engine(slow.router()).await;
+    let world = before(Engine::Triton, "http://127.0.0.1:9", |proxy| {
+        proxy.upstream_grpc = Some(url);
+        proxy.idle_timeout = Duration::from_millis(300);
+    })
+    .await;
+    let answer = ask(&world, "ModelStreamInfer", &["a", "b"]).await.into_body().collect().await.unwrap();
+    assert_eq!(answer.trailers().unwrap()["grpc-status"], "4");
+    let received = world.end().await;
+    stop.cancel();
+    let calls = received.named("llm_request");
+    assert_eq!(calls.len(), 2);
+    assert!(calls.iter().all(|call| attributes(&call.attributes)["error.type"] == "timeout"));
+}
