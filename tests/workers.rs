@@ -23,10 +23,10 @@ const ROUNDS: u64 = 60;
 const TIMES: u64 = 4;
 /// Rows of `tokens` in the lake.
 const TOKENS: u64 = TIMES * ROUNDS * 10 * CALL_TOKENS;
-/// Bytes of text in each row of [`wide`], too random to be compressed: 245 MB in all, while the coordinator keeps 64 MiB of a worker's
-/// rows at most (`worker_connection_buffer_budget_bytes`). Of the worker that reads half, more than that is not yet sent when the first
-/// rows are answered.
-const WIDE_BYTES: usize = 5_120;
+/// Bytes of text in each row of [`wide`], too random to be compressed: 490 MB in all, while the coordinator keeps 64 MiB of a worker's
+/// rows at most (`worker_connection_buffer_budget_bytes`). Even of a worker that reads only a quarter of them, as much again is not yet
+/// sent when the first rows are answered.
+const WIDE_BYTES: usize = 10_240;
 /// Whoever shows the coordinator's certificate.
 const CERTIFIED: &str = "[[principal]]\nname = \"coordinator\"\nrole = \"reader\"\ncertificate = \"coordinator.fleet\"\ntenants = [\"*\"]\n";
 /// Hexadecimal digits of a SHA-512.
