@@ -68,7 +68,7 @@ def pages(driver):
         "/requests": "longest gap",
         request: "Phases",
         "/cost": "Cost by region",
-        "/cost?by=tenant&idle=share": "shared out",
+        "/cost?by=tenant&idle=share": "given to what calls used",
         "/power": "Output tokens per joule",
         "/alerts": "Firing",
         "/logs": "Records",

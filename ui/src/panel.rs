@@ -35,10 +35,22 @@ pub(crate) fn panel(id: &'static str, title: &str, note: &str, asked: &[&Asked],
                 <span class="note">{note.to_owned()}</span>
                 {statements(asked)}
             </header>
+            {cut(asked)}
             {body}
         </section>
     }
     .into_any()
+}
+
+/// An answer that was cut is not the whole, and says so.
+fn cut(asked: &[&Asked]) -> Option<AnyView> {
+    let is_cut = |asked: &&&Asked| matches!(&asked.outcome, Ok(answer) if answer.raw().truncated);
+    let names: Vec<&str> = asked.iter().filter(is_cut).map(|asked| asked.name).collect();
+    (!names.is_empty()).then(|| {
+        let words =
+            format!("Not all rows are shown: {} was cut. Choose a shorter range, or a filter.", names.join(", "));
+        view! { <p class="hint warn" role="status">{words}</p> }.into_any()
+    })
 }
 
 /// The statements behind a panel, folded away: to read, to copy, to open. Their times are absolute, so what they answer does

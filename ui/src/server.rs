@@ -246,9 +246,22 @@ async fn sql(State(app): State<App>, RawQuery(query): RawQuery, headers: HeaderM
 }
 
 /// A statement too long for a URL.
-async fn sql_posted(State(app): State<App>, headers: HeaderMap, body: String) -> Html<String> {
+async fn sql_posted(State(app): State<App>, headers: HeaderMap, body: String) -> Response {
+    if is_from_elsewhere(&headers) {
+        return refused();
+    }
     let visit = app.visit("/sql", Some(body), &headers);
-    Html(pages::sql::page(&app, &visit).await)
+    Html(pages::sql::page(&app, &visit).await).into_response()
+}
+
+/// Whether a browser says that another site's page sends this (Fetch Metadata, `Sec-Fetch-Site`); statements are run for
+/// people who look at these pages alone.
+fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+    headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site")
+}
+
+fn refused() -> Response {
+    (StatusCode::FORBIDDEN, "statements are not taken from pages of other sites").into_response()
 }
 
 async fn not_found(State(app): State<App>, headers: HeaderMap) -> Response {

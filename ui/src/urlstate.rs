@@ -13,6 +13,14 @@ use fields::decode;
 pub use fields::{Fields, encode, path};
 pub use filters::{RequestFilter, Sort};
 
+/// Instants that a URL may name, µs since the epoch: up to the year 9000, so that what is counted from them can be written, too.
+const INSTANTS: std::ops::Range<i64> = 0..221_845_392_000_000_000;
+
+/// Whether a URL may name it, µs since the epoch.
+pub fn is_instant(at_us: i64) -> bool {
+    INSTANTS.contains(&at_us)
+}
+
 /// Widest range, in seconds: as long as roll-ups are kept.
 const SPAN_MOST_S: i64 = 400 * 86_400;
 
@@ -201,7 +209,8 @@ impl Scope {
     /// A window twice as wide, with the same end if that is now.
     pub fn widened(&self, now_us: i64) -> Self {
         let (from, to) = self.resolve(now_us);
-        let half = to.saturating_sub(from) / 2;
+        let width = to.saturating_sub(from);
+        let half = (width / 2).min((SPAN_MOST_S * 1_000_000 - width).max(0) / 2);
         let range = match self.range {
             Range::Last(seconds) => Range::Last(seconds.saturating_mul(2).min(SPAN_MOST_S)),
             Range::Between(..) => {
@@ -221,14 +230,17 @@ fn range(fields: &Fields) -> Range {
     let instant = |name| fields.text(name).and_then(|text| parse_instant(&text));
     if let (Some(from), Some(to)) = (instant("from"), instant("to"))
         && from < to
+        && to - from <= SPAN_MOST_S * 1_000_000
     {
         return Range::Between(from, to);
     }
     // As links from alerts name it: an instant and the width around it.
     let width = fields.text("time.window").and_then(|text| parse_span(&text));
     if let Some((at, width)) = instant("time").zip(width) {
-        let half = width.saturating_mul(500_000);
-        return Range::Between(at.saturating_sub(half), at.saturating_add(half));
+        let half = width * 500_000;
+        if INSTANTS.contains(&(at - half)) && INSTANTS.contains(&(at + half)) {
+            return Range::Between(at - half, at + half);
+        }
     }
     let seconds = fields.text("range").and_then(|text| parse_span(&text));
     Range::Last(seconds.unwrap_or(DEFAULT_RANGE_S))
@@ -236,15 +248,16 @@ fn range(fields: &Fields) -> Range {
 
 /// RFC 3339, also without a zone or seconds (as date fields send it), which is read as UTC; or
 /// milliseconds since the epoch.
-fn parse_instant(text: &str) -> Option<i64> {
-    if let Ok(millis) = text.parse::<i64>() {
-        return millis.checked_mul(1_000);
-    }
-    if let Ok(at) = text.parse::<Timestamp>() {
-        return Some(at.as_microsecond());
-    }
-    let civil: jiff::civil::DateTime = text.parse().ok()?;
-    civil.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|at| at.timestamp().as_microsecond())
+pub(crate) fn parse_instant(text: &str) -> Option<i64> {
+    let at_us = if let Ok(millis) = text.parse::<i64>() {
+        millis.checked_mul(1_000)?
+    } else if let Ok(at) = text.parse::<Timestamp>() {
+        at.as_microsecond()
+    } else {
+        let civil: jiff::civil::DateTime = text.parse().ok()?;
+        civil.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_microsecond()
+    };
+    INSTANTS.contains(&at_us).then_some(at_us)
 }
 
 /// "90s", "15m", "6h", "7d", from a second up to 400 days.

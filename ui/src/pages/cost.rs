@@ -74,16 +74,24 @@ impl Idle {
     /// The policy in words, as the panel's title has it.
     fn words(self) -> &'static str {
         match self {
-            Idle::Show => "padding and idle shown apart",
-            Idle::Share => "padding and idle shared out by what calls used",
-            Idle::Hide => "padding and idle left out",
+            Idle::Show => "padding, idle, not attributed and shared shown apart",
+            Idle::Share => "padding, idle, not attributed and shared given to what calls used",
+            Idle::Hide => "padding, idle, not attributed and shared left out",
+        }
+    }
+
+    /// What the columns over time are: parts are shown apart there, also where a policy gives them to somebody.
+    fn course_words(self) -> &'static str {
+        match self {
+            Idle::Show | Idle::Share => "part by part",
+            Idle::Hide => "requests alone",
         }
     }
 
     fn parts_head(self) -> &'static str {
         match self {
             Idle::Show => "requests · padding · idle · not attributed · shared",
-            Idle::Share => "with its share of padding and idle",
+            Idle::Share => "with its share of what no call used",
             Idle::Hide => "requests alone",
         }
     }
@@ -214,14 +222,16 @@ fn panels(visit: &Visit, scope: &Scope, view: &View, span: (i64, i64), asks: &As
         };
         (idle.name().to_owned(), name.to_owned(), View { idle, ..*view }.link(scope))
     });
+    // Late rows come within minutes; what is older and does not move is the same for both statements.
+    let closed = !scope.follows_now() && span.1 < visit.now_us - 600_000_000;
     let title = format!("Cost by {}, {}", view.by.name(), view.idle.words());
     let note = format!("spend at list price, dollars an hour, {} s columns", axis.step_s);
     view! {
         <section id="tiles" class="tiles" data-refresh="" aria-label="Cost">{tiles(asks, view.idle)}</section>
         <div class="controls">{choices("Cost by", view.by.name(), by.to_vec())}{choices("Idle time", view.idle.name(), idle.to_vec())}</div>
-        {panel("pivot", &title, "device time × price of the chips at that time", &[&asks.pivot], view! { {pivot}{reconciled(asks, view.by)} }.into_any())}
+        {panel("pivot", &title, "device time × price of the chips at that time", &[&asks.pivot], view! { {pivot}{reconciled(asks, view.by, closed)} }.into_any())}
         {budgets::panel_of(visit, &asks.budgets)}
-        {panel("course", &format!("Spend over time, {}", view.idle.words()), &note, &[&asks.course], course)}
+        {panel("course", &format!("Spend over time, {}", view.idle.course_words()), &note, &[&asks.course], course)}
         {panel("prices", "Hosts and their prices", "those without a price first: their cost is unknown, not zero", &[&asks.nodes], nodes)}
     }
     .into_any()
@@ -271,7 +281,7 @@ fn course(answer: &Answer, axis: Axis, idle: Idle) -> AnyView {
 }
 
 /// The parts of the table against what the nodes cost by themselves.
-fn reconciled(asks: &Asks, by: By) -> AnyView {
+fn reconciled(asks: &Asks, by: By, closed: bool) -> AnyView {
     let (Ok(pivot), Ok(nodes)) = (&asks.pivot.outcome, &asks.nodes.outcome) else { return ().into_any() };
     let parts = pivot::sum(pivot, by);
     let whole = nodes.rows().filter_map(|row| row.number("cost_usd")).reduce(|a, b| a + b);
@@ -282,12 +292,16 @@ fn reconciled(asks: &Asks, by: By) -> AnyView {
     let words = if apart < whole.abs() * 1e-6 + 1e-9 {
         format!("All parts together are {}, what the nodes cost.", format::text(Some(whole), Unit::Usd))
     } else {
+        let usd = |value| format::text(Some(value), Unit::Usd);
+        let (parts, whole, apart) = (usd(parts), usd(whole), usd(apart));
+        if closed {
+            let words =
+                format!("Does not reconcile: all parts together are {parts}, the nodes cost {whole}, {apart} apart.");
+            return view! { <p class="hint warn" role="alert">{words}</p> }.into_any();
+        }
         // Both statements are of the same stretch, but the newest minute goes on between them.
         format!(
-            "All parts together are {}, the nodes cost {}: {} apart, for the two were read at different moments.",
-            format::text(Some(parts), Unit::Usd),
-            format::text(Some(whole), Unit::Usd),
-            format::text(Some(apart), Unit::Usd)
+            "All parts together are {parts}, the nodes cost {whole}: {apart} apart, for the two were read at different moments."
         )
     };
     hint(words)

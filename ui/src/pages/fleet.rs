@@ -145,11 +145,13 @@ fn region_card(name: &str, asks: &nodes::Asks, known: &[Node], scope: &Scope) ->
     let price_note =
         (unpriced > 0).then(|| view! { <small class="warn">{format!("{unpriced} without a price left out")}</small> });
     let dots: Vec<_> = own.iter().map(|node| dot(node, scope)).collect();
+    // Nodes without a region have no page of their region.
+    let page = (!name.is_empty()).then(|| scope.link(&path(&["region", name])));
     let title = if name.is_empty() { "no region".to_owned() } else { name.to_owned() };
     let figure = |label: &'static str, text: String| view! { <div><dt>{label}</dt><dd>{text}</dd></div> };
     view! {
         <article class="region">
-            <h3><a href=scope.link(&path(&["region", name]))>{title}</a><span class="note">{format!("{} nodes", own.len())}</span></h3>
+            <h3><a href=page>{title}</a><span class="note">{format!("{} nodes", own.len())}</span></h3>
             <p class="dots">{dots}</p>
             <dl>
                 <div><dt>"TTFT p99"</dt><dd class:crit=p99.is_some_and(|p99| p99 > TTFT_LIMIT_S)>{over(p99)}</dd></div>

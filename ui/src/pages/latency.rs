@@ -221,18 +221,25 @@ fn panels(visit: &Visit, view: &View, scope: &Scope, questions: &Questions<'_>, 
 }
 
 /// A heat map out of rows with `bucket`, `level` and `calls`.
+///
+/// Rows without a level are of values that a log scale has no place for; they are counted below it.
 pub(crate) fn heat(answer: &Answer, axis: Axis, title: &str, limit: Option<f64>) -> AnyView {
+    let nowhere = answer.rows().filter(|row| row.number("level").is_none());
+    let nowhere: f64 = nowhere.filter_map(|row| row.number("calls")).sum();
+    let nowhere = (nowhere > 0.0)
+        .then(|| hint(format!("{} of zero have no place on a log scale", format::text(Some(nowhere), Unit::Count))));
     let cells = answer.rows().filter_map(|row| {
         Some(Cell { at_us: row.time("bucket")?, level: row.number("level")? as i64, count: row.number("calls")? })
     });
-    heat_map(&HeatMap {
+    let map = heat_map(&HeatMap {
         title: format!("{title} over time, how often"),
         unit: Unit::Seconds,
         span_us: axis.span_us,
         step_us: axis.step_s * 1_000_000,
         cells: cells.collect(),
         limit: limit.map(|limit| (limit, format!("limit {}", format::text(Some(limit), Unit::Seconds)))),
-    })
+    });
+    view! { {map}{nowhere} }.into_any()
 }
 
 fn percentiles(answer: &Answer, axis: Axis, title: &str, limit: Option<f64>) -> AnyView {
@@ -257,6 +264,9 @@ pub(crate) fn split(answer: &Answer, axis: Axis, fully: bool) -> AnyView {
 
 /// The mean parts of TTFT in one bar, as wide as `whole` is long.
 pub(crate) fn parts(row: &Row<'_>, whole: f64) -> AnyView {
+    if row.number("queue_s").is_none() && row.number("prefill_s").is_none() {
+        return view! { <td>{format::UNKNOWN}</td> }.into_any();
+    }
     let share = |column: &str| row.number(column).unwrap_or(0.0) / whole.max(f64::MIN_POSITIVE);
     shares(&[
         Part { name: "queue", share: share("queue_s"), style: "queue" },

@@ -44,7 +44,10 @@ impl Filter {
             service: fields.text("service"),
             host: fields.text("host"),
             trace: fields.text("trace").filter(|id| id.bytes().all(|byte| byte.is_ascii_hexdigit())),
-            before: fields.text("before").and_then(|text| text.parse().ok()),
+            before: fields.text("before").and_then(|text| {
+                let at_us: i64 = text.parse().ok()?;
+                crate::urlstate::is_instant(at_us).then_some(at_us)
+            }),
         }
     }
 
@@ -289,7 +292,9 @@ mod tests {
         };
         let link = filter.link(&Scope::default());
         assert_eq!(Filter::parse(link.split_once('?').unwrap().1), filter);
-        assert_eq!(Filter::parse("severity=loud&trace=x'y&before=z"), Filter::default());
+        for nonsense in ["severity=loud&trace=x'y&before=z", "before=9223372036854775807", "before=-1"] {
+            assert_eq!(Filter::parse(nonsense), Filter::default(), "{nonsense}");
+        }
     }
 
     #[test]

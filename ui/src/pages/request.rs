@@ -36,7 +36,7 @@ const KEPT_US: i64 = 7 * 86_400_000_000;
 
 pub(crate) async fn page(app: &App, visit: &Visit, trace: &str, span: &str) -> String {
     let fields = Fields::parse(&visit.query);
-    let start_us = fields.text("t").and_then(|text| text.parse::<i64>().ok()).and_then(|ms| ms.checked_mul(1_000));
+    let start_us = fields.text("t").as_deref().and_then(crate::urlstate::parse_instant);
     let window = match start_us {
         Some(at) => (at.saturating_sub(AROUND_US), at.saturating_add(AROUND_US)),
         None => (visit.now_us - KEPT_US, visit.now_us + 600_000_000),

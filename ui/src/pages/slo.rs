@@ -19,6 +19,8 @@ pub(crate) struct Objectives {
     pub(crate) terms: Asked,
     pub(crate) burn: Asked,
     pub(crate) budget: Asked,
+    /// The end of the range, µs: what is said of the present is said of this instant.
+    pub(crate) to_us: i64,
 }
 
 /// Asks for all objectives at the end of a range.
@@ -27,13 +29,13 @@ pub(crate) async fn ask(app: &App, visit: &Visit, scope: &Scope) -> Objectives {
     let key = scope.all().link("");
     let terms = app.asker.kept("slo.terms", &key, visit.now_us, terms::terms_sql(to)).await;
     let known = terms.outcome.as_ref().map(terms::terms).unwrap_or_default();
-    // The newest minute with calls may be a while ago; burn rates look back by themselves.
-    let span = (from.min(to - 3_600_000_000), to);
+    // The newest minute with calls may be a while ago; beyond the longest stretch it says nothing.
+    let span = (from.min(to - 6 * 3_600_000_000), to);
     let (burn, budget) = tokio::join!(
         app.asker.kept("slo.burn", &key, visit.now_us, terms::burn_sql(span)),
         app.asker.kept("slo.budget", &key, visit.now_us, terms::budget_sql(&known, to)),
     );
-    Objectives { terms, burn, budget }
+    Objectives { terms, burn, budget, to_us: to }
 }
 
 impl Objectives {
@@ -43,7 +45,7 @@ impl Objectives {
         let mut all: Vec<_> = known
             .into_iter()
             .map(|terms| {
-                let burn = terms::burn(&self.burn, &terms.name);
+                let burn = terms::burn(&self.burn, &terms.name, self.to_us);
                 let left = terms::left(&self.budget, &terms);
                 (terms, burn, left)
             })

@@ -1,23 +1,30 @@
 //! Answers as files: what a panel or the SQL page shows, all of it.
 
 use axum::extract::{RawQuery, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 use telemetry::contract::{ApiError, SqlAnswer};
 
-use super::App;
+use super::{App, is_from_elsewhere, refused};
 use crate::urlstate::Fields;
 
 /// Rows of a file at most; more are asked for over `/api/v1/sql`, which streams.
 const ROWS: usize = 100_000;
 
 /// The rows of a statement as CSV.
-pub(super) async fn csv(State(app): State<App>, RawQuery(query): RawQuery) -> Response {
+pub(super) async fn csv(State(app): State<App>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
+    if is_from_elsewhere(&headers) {
+        return refused();
+    }
     let Some(statement) = Fields::parse(&query.unwrap_or_default()).long_text("q") else {
         return (StatusCode::BAD_REQUEST, "the field `q` holds a statement").into_response();
     };
     match app.asker.typed(&statement, ROWS).await {
+        Ok(answer) if answer.raw().truncated => {
+            let words = format!("more than {ROWS} rows: ask for fewer, or over /api/v1/sql, which streams them");
+            (StatusCode::PAYLOAD_TOO_LARGE, words).into_response()
+        }
         Ok(answer) => {
             let headers = [
                 (header::CONTENT_TYPE, "text/csv; charset=utf-8; header=present"),
@@ -54,12 +61,18 @@ fn written(answer: &SqlAnswer) -> String {
     out
 }
 
+/// What a spreadsheet would run: texts come from whoever sends telemetry. Decimals travel as texts, and stay numbers.
+fn is_formula(text: &str) -> bool {
+    text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err()
+}
+
 fn field(value: &Value) -> String {
     let text = match value {
         Value::Null => return String::new(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
+    let text = if is_formula(&text) { format!("'{text}") } else { text };
     if text.is_empty() || text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
@@ -82,6 +95,12 @@ mod tests {
             rows: vec![vec![json!(null), json!("")], vec![json!(1.5), json!("say \"hi\"\n")]],
             ..SqlAnswer::default()
         };
+        for (text, expected) in
+            [("=1+2", "'=1+2"), ("@SUM(A1)", "'@SUM(A1)"), ("-x", "'-x"), ("-1.250000", "-1.250000"), ("+4", "+4")]
+        {
+            assert_eq!(field(&json!(text)), expected);
+        }
+        assert_eq!(field(&json!("\t=1")), "'\t=1");
         assert_eq!(written(&answer), "a,\"b,c\"\r\n,\"\"\r\n1.5,\"say \"\"hi\"\"\n\"\r\n");
     }
 }

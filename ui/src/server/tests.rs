@@ -194,10 +194,10 @@ async fn every_statement_on_a_page_names_its_time_and_its_version() {
 /// With idle time shared out the tenants pay for all of it, and nobody is left.
 #[tokio::test]
 async fn the_policy_for_idle_time_is_named_wherever_cost_is() {
-    for (idle, words) in [("show", "shown apart"), ("share", "shared out by what calls used"), ("hide", "left out")] {
+    for (idle, words) in [("show", "shown apart"), ("share", "given to what calls used"), ("hide", "left out")] {
         let (_, html) = get_page(Fleet::Busy, &format!("/cost?by=tenant&idle={idle}")).await;
-        assert!(html.contains(&format!("Cost by tenant, padding and idle {words}")), "{idle}");
-        assert_eq!(html.contains("nobody: padding, idle, shared"), idle == "show", "{idle}");
+        assert!(html.contains(&format!("Cost by tenant, padding, idle, not attributed and shared {words}")), "{idle}");
+        assert_eq!(html.contains("nobody: padding, idle, not attributed, shared"), idle == "show", "{idle}");
     }
 }
 
@@ -219,6 +219,7 @@ async fn what_is_missing_from_the_numbers_is_said_once_and_above_them() {
         let (before, after) = html.split_once("lake dublin").unwrap();
         assert!(!before.contains("<main") && after.contains("<main"), "{path}");
         assert!(after.contains("us-east-1"), "what answered is shown: {path}");
+        assert!(after.contains("Not all rows are shown"), "an answer that was cut says so: {path}");
     }
 }
 
@@ -270,8 +271,28 @@ async fn an_answer_over_time_is_drawn_and_any_answer_is_a_file() {
     assert!(!html.contains("<svg class=\"chart\""), "a list of requests has no single number over time");
     let (status, csv) = get_page(Fleet::Busy, "/sql.csv?q=SELECT+1").await;
     assert_eq!((status, csv.lines().count()), (StatusCode::OK, 52), "a heading and every row");
+    assert_eq!(get_page(Fleet::Partial, "/sql.csv?q=SELECT+1").await.0, StatusCode::PAYLOAD_TOO_LARGE);
     assert_eq!(get_page(Fleet::Busy, "/sql.csv").await.0, StatusCode::BAD_REQUEST);
     assert_eq!(get_page(Fleet::Down, "/sql.csv?q=SELECT+1").await.0, StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test]
+async fn statements_of_other_sites_are_refused() {
+    let from = |site: &str, method: &str, path: &str| {
+        let request = Request::builder().method(method).uri(path).header("sec-fetch-site", site);
+        request.body(Body::from("q=SELECT+1")).unwrap()
+    };
+    for (method, path) in [("POST", "/sql"), ("GET", "/sql.csv?q=SELECT+1")] {
+        for (site, status) in
+            [("cross-site", StatusCode::FORBIDDEN), ("same-origin", StatusCode::OK), ("none", StatusCode::OK)]
+        {
+            assert_eq!(
+                send(Fleet::Busy, from(site, method, path)).await.status(),
+                status,
+                "{method} {path} from {site}"
+            );
+        }
+    }
 }
 
 #[tokio::test]

@@ -43,7 +43,8 @@ impl Line {
             Idle::Show => self.parts.iter().sum(),
             Idle::Hide => self.parts[0],
             Idle::Share if used > 0.0 => self.parts[0] / used * whole,
-            Idle::Share => 0.0,
+            // Nobody used anything, so nobody can be given the rest: it stays where it arose.
+            Idle::Share => self.parts.iter().sum(),
         }
     }
 }
@@ -98,8 +99,10 @@ pub(super) fn view(answer: &Answer, view: &View, scope: &Scope) -> AnyView {
     }
     let sum = |of: fn(&Line) -> f64| lines.iter().map(of).sum::<f64>();
     let whole = (sum(|line| line.parts.iter().sum()), sum(|line| line.parts[0]));
-    if view.idle != Idle::Show {
-        // Nobody's cost is either given to those who used something, or left out.
+    let unpriced: f64 = lines.iter().map(|line| line.unpriced_hosts).sum();
+    let priced = lines.iter().any(|line| line.priced);
+    // Nobody's cost is either left out, or given to those who used something, if there are any.
+    if view.idle == Idle::Hide || view.idle == Idle::Share && whole.1 > 0.0 {
         lines.retain(|line| !line.nobody);
     }
     lines.sort_by(|a, b| b.cost(view.idle, whole).total_cmp(&a.cost(view.idle, whole)));
@@ -108,11 +111,18 @@ pub(super) fn view(answer: &Answer, view: &View, scope: &Scope) -> AnyView {
     let count = lines.len();
     let rows: Vec<_> = lines.iter().take(SHOWN).map(|line| row(line, view, scope, whole, most)).collect();
     let rest = (count > SHOWN).then(|| hint(format!("the dearest {SHOWN} of {count}; the total is of all")));
+    let total = format::text(priced.then_some(total), Unit::Usd);
     let foot = view! {
-        <tr class="total"><th scope="row">"total"</th><td class="num">{format::text(Some(total), Unit::Usd)}</td><td></td><td></td><td></td><td></td></tr>
+        <tr class="total"><th scope="row">"total"</th><td class="num">{total}{left_out(unpriced)}</td><td></td><td></td><td></td><td></td></tr>
     };
     let names = [view.by.name(), "#cost", view.idle.parts_head(), "#of all", "#output tokens", "#per M output"];
     view! { {table("Cost", heads(&names), view! { {rows}{foot} }.into_any())}{rest} }.into_any()
+}
+
+/// Hosts whose cost is in no sum.
+fn left_out(hosts: f64) -> Option<AnyView> {
+    let words = format!("{} without a price left out", format::text(Some(hosts), Unit::Count));
+    (hosts > 0.0).then(|| view! { <small class="warn">{words}</small> }.into_any())
 }
 
 fn row(line: &Line, view: &View, scope: &Scope, whole: (f64, f64), most: f64) -> AnyView {
@@ -131,14 +141,13 @@ fn row(line: &Line, view: &View, scope: &Scope, whole: (f64, f64), most: f64) ->
             PARTS.iter().enumerate().map(part).collect()
         }
     };
-    let unpriced = (line.unpriced_hosts > 0.0)
-        .then(|| view! { <small class="warn">{format!("{} without a price left out", format::text(Some(line.unpriced_hosts), Unit::Count))}</small> });
+    let unpriced = left_out(line.unpriced_hosts);
     let tokens = line.tokens.filter(|tokens| *tokens > 0.0);
     let per_million = tokens.filter(|_| line.priced).map(|tokens| cost / tokens * 1e6);
     let of_all = (line.priced && total > 0.0).then(|| cost / total);
     view! {
         <tr>
-            <th scope="row">{name(line, view, scope)}</th>
+            <th scope="row">{name(line, view, scope, whole.1)}</th>
             <td class="num">{format::text(line.priced.then_some(cost), Unit::Usd)}{unpriced}</td>
             {shares(&parts)}
             {number(of_all, Unit::Ratio)}
@@ -149,9 +158,10 @@ fn row(line: &Line, view: &View, scope: &Scope, whole: (f64, f64), most: f64) ->
     .into_any()
 }
 
-fn name(line: &Line, view: &View, scope: &Scope) -> AnyView {
+fn name(line: &Line, view: &View, scope: &Scope, used: f64) -> AnyView {
     let text = match (&line.name, line.nobody) {
-        (_, true) => "nobody: padding, idle, shared".to_owned(),
+        (_, true) if view.idle == Idle::Share && used == 0.0 => "nobody: nothing was used".to_owned(),
+        (_, true) => "nobody: padding, idle, not attributed, shared".to_owned(),
         (None, _) => format!("no {}", view.by.name()),
         (Some(name), _) => name.clone(),
     };
@@ -189,6 +199,7 @@ mod tests {
         assert_eq!(given, [75.0, 25.0]);
         assert_eq!(tenants[0].cost(Idle::Hide, whole), 30.0);
         assert_eq!(line([1.0, 2.0, 3.0, 4.0, 5.0]).cost(Idle::Show, whole), 15.0);
-        assert_eq!(tenants[0].cost(Idle::Share, (5.0, 0.0)), 0.0);
+        let unused = line([0.0, 2.0, 3.0, 0.0, 0.0]);
+        assert_eq!(unused.cost(Idle::Share, (5.0, 0.0)), 5.0, "what nobody used is still paid for");
     }
 }

@@ -125,22 +125,25 @@ impl<'a> Questions<'a> {
         if self.source == Source::Calls {
             let column = self.view.metric.column();
             return format!(
-                "SELECT {bucket}, CAST(ceil(log2({column}) * 4.0) AS BIGINT) - 1 AS level, count(*) AS calls\nFROM latency\n{}\nGROUP BY bucket, level",
-                self.clause().and(format!("{column} > 0")).clause(),
+                "SELECT {bucket}, {} AS level, count(*) AS calls\nFROM latency\n{}\nGROUP BY bucket, level",
+                level(&column),
+                self.clause().clause(),
             );
         }
         let prefix = self.prefix();
         format!(
-            "SELECT bucket, level, sum(cnt) AS calls\nFROM (\n  SELECT {bucket}, scale,\n    CAST(floor(CAST(idx AS DOUBLE) / power(2.0, CAST(scale AS DOUBLE) - 2.0)) AS BIGINT) AS level, cnt\n  FROM (\n    SELECT time, {prefix}_scale AS scale, unnest({prefix}_idx) AS idx, unnest({prefix}_cnt) AS cnt\n    FROM {}\n    {}\n  )\n)\nGROUP BY bucket, level",
-            self.table(),
-            self.clause().clause(),
+            "SELECT bucket, level, sum(cnt) AS calls\nFROM (\n  SELECT {bucket}, scale,\n    CAST(floor(CAST(idx AS DOUBLE) / power(2.0, CAST(scale AS DOUBLE) - 2.0)) AS BIGINT) AS level, cnt\n  FROM (\n    SELECT time, {prefix}_scale AS scale, unnest({prefix}_idx) AS idx, unnest({prefix}_cnt) AS cnt\n    FROM {table}\n    {clause}\n  )\n)\nGROUP BY bucket, level\nUNION ALL\nSELECT {bucket}, CAST(NULL AS BIGINT) AS level, sum({prefix}_zero) AS calls\nFROM {table}\n{clause}\nGROUP BY bucket",
+            table = self.table(),
+            clause = self.clause().clause(),
         )
     }
 
     /// Mean parts of TTFT, one row per bucket. Means add up, percentiles do not.
     pub(super) fn split(&self) -> String {
         if self.source == Source::Minutes {
+            // Parts of the same calls alone: a mean queue of some and a mean TTFT of others have no difference.
             let clause = self.scoped().and_equal("measured_at", Some("server"));
+            let clause = clause.and("queue_count = ttft_count AND ttft_count > 0".to_owned());
             return format!(
                 "SELECT {},\n  sum(queue_sum) / nullif(sum(queue_count), 0) AS queue_s,\n  sum(ttft_sum) / nullif(sum(ttft_count), 0) - sum(queue_sum) / nullif(sum(queue_count), 0) AS prefill_s\nFROM requests_minutes\n{}\nGROUP BY bucket\nORDER BY bucket",
                 bucket(minute_step(self.span)),
@@ -233,6 +236,11 @@ impl<'a> Questions<'a> {
     }
 }
 
+/// The quarter of an octave that a value lies in; none of a value that a log scale has no place for.
+pub(crate) fn level(column: &str) -> String {
+    format!("CASE WHEN {column} > 0 THEN CAST(ceil(log2({column}) * 4.0) AS BIGINT) - 1 END")
+}
+
 /// Means of the parts of TTFT; what the emitter accounts for in neither is the rest.
 pub(crate) const PARTS: &str = "avg(queue_s) AS queue_s, avg(prefill_s) AS prefill_s,\n  \
      avg(greatest(round(ttft_s - queue_s - prefill_s, 6), 0.0)) AS rest_s, avg(ttft_s) AS mean_s";
@@ -262,9 +270,12 @@ mod tests {
             let view = View::parse(&format!("metric={}&at=gateway", metric.name()));
             let scope = Scope::default();
             let questions = Questions::new(&view, &scope, DAY);
-            for sql in [questions.course(), questions.heat(), questions.groups(), questions.split()] {
-                assert_eq!(sql.matches("measured_at = '").count(), 1, "{sql}");
+            for sql in [questions.course(), questions.heat(), questions.groups()] {
+                let place = format!("measured_at = '{}'", view.place());
+                assert!(sql.contains(&place), "{sql}");
+                assert_eq!(sql.matches("measured_at = '").count(), sql.matches(&place).count(), "{sql}");
             }
+            assert!(questions.split().contains("measured_at = 'server'"), "parts are told by the engine");
         }
     }
 

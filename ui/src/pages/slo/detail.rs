@@ -11,7 +11,7 @@ use crate::frame::{self, Place, Sheet};
 use crate::pages::requests::{request_link, stamp};
 use crate::pages::{different, latency};
 use crate::panel::plot::{Axis, line_chart, series_of};
-use crate::panel::{answered, heads, hint, number, panel, table, text};
+use crate::panel::{answered, failed, heads, hint, number, panel, table, text};
 use crate::server::{App, Visit};
 use crate::sql::{Where, bucket, literal, minute_step, minutes, step};
 use crate::urlstate::{Dimension, Scope, path};
@@ -102,10 +102,12 @@ fn before_sql(terms: &Terms, span: (i64, i64)) -> String {
 }
 
 fn heat_sql(terms: &Terms, scope: &Scope, span: (i64, i64), column: &str) -> String {
-    let clause = terms.counting(Where::scope(scope, span)).and(format!("{column} > 0"));
+    // A call that failed before its first token has no place here; the list below has it.
+    let clause = terms.counting(Where::scope(scope, span)).and(format!("{column} IS NOT NULL"));
     format!(
-        "SELECT {}, CAST(ceil(log2({column}) * 4.0) AS BIGINT) - 1 AS level, count(*) AS calls\nFROM latency\n{}\nGROUP BY bucket, level",
+        "SELECT {}, {} AS level, count(*) AS calls\nFROM latency\n{}\nGROUP BY bucket, level",
         bucket(step(span)),
+        latency::questions::level(column),
         clause.clause()
     )
 }
@@ -128,7 +130,11 @@ fn panels(visit: &Visit, scope: &Scope, terms: &Terms, objectives: &Objectives, 
     let span_us = scope.resolve(visit.now_us);
     let axis = Axis { span_us, step_s: minute_step(span_us) };
     let burn = answered(visit, &asks.course, |answer| burn(answer, axis));
-    let budget = answered(visit, &asks.course, |answer| budget(answer, &asks.before, terms, axis));
+    let budget = answered(visit, &asks.course, |answer| match &asks.before.outcome {
+        Ok(before) => budget(answer, before, terms, axis),
+        // Without what came before, what is left is not known.
+        Err(failure) => failed(visit, failure, &asks.before.sql),
+    });
     let heat = asks.heat.as_ref().map(|asked| {
         let axis = Axis { span_us, step_s: step(span_us) };
         let body = answered(visit, asked, |answer| latency::heat(answer, axis, &terms.name, terms.threshold));
@@ -164,7 +170,7 @@ fn panels(visit: &Visit, scope: &Scope, terms: &Terms, objectives: &Objectives, 
 }
 
 fn state(terms: &Terms, objectives: &Objectives) -> AnyView {
-    let burn = terms::burn(&objectives.burn, &terms.name);
+    let burn = terms::burn(&objectives.burn, &terms.name, objectives.to_us);
     let left = terms::left(&objectives.budget, terms);
     let (word, class) = State::of(&burn, left).shown();
     let lasts = burn.over_1h.zip(left).filter(|(burn, left)| *burn > 0.0 && *left > 0.0).map(|(burn, left)| {
@@ -183,13 +189,15 @@ fn burn(answer: &Answer, axis: Axis) -> AnyView {
 }
 
 /// What is left after each bucket, counted from the beginning of the objective's window.
-fn budget(answer: &Answer, before: &Asked, terms: &Terms, axis: Axis) -> AnyView {
-    let earlier = before.outcome.as_ref().ok().and_then(Answer::first);
+fn budget(answer: &Answer, before: &Answer, terms: &Terms, axis: Axis) -> AnyView {
+    let earlier = before.first();
+    // A range that is longer than the window begins before it: those calls are in no budget any more.
+    let begin_us = axis.span_us.1.saturating_sub(terms.window_days * 86_400_000_000);
     let number = |column: &str| earlier.as_ref().and_then(|row| row.number(column)).unwrap_or(0.0);
     let (mut calls, mut good) = (number("calls"), number("good"));
     let (mut at_us, mut values) = (Vec::new(), Vec::new());
     for row in answer.rows() {
-        let Some(at) = row.time("bucket") else { continue };
+        let Some(at) = row.time("bucket").filter(|at| *at >= begin_us) else { continue };
         calls += row.number("calls").unwrap_or(0.0);
         good += row.number("good").unwrap_or(0.0);
         at_us.push(at);

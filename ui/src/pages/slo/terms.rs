@@ -174,15 +174,32 @@ pub(crate) fn burn_sql(span: (i64, i64)) -> String {
     )
 }
 
-pub(crate) fn burn(asked: &Asked, name: &str) -> Burn {
+/// How fast an objective burns at the instant `to_us`.
+pub(crate) fn burn(asked: &Asked, name: &str, to_us: i64) -> Burn {
     let Ok(answer) = &asked.outcome else { return Burn::default() };
-    let found = answer.rows().find(|row| row.text("slo") == Some(name));
-    let number = |column: &str| found.as_ref().and_then(|row| row.number(column));
-    Burn {
-        over_5m: number("burn_5m"),
-        over_30m: number("burn_30m"),
-        over_1h: number("burn_1h"),
-        over_6h: number("burn_6h"),
+    let Some(row) = answer.rows().find(|row| row.text("slo") == Some(name)) else { return Burn::default() };
+    let newest = Burn {
+        over_5m: row.number("burn_5m"),
+        over_30m: row.number("burn_30m"),
+        over_1h: row.number("burn_1h"),
+        over_6h: row.number("burn_6h"),
+    };
+    match row.time("time") {
+        Some(at) => newest.aged(to_us.saturating_sub(at)),
+        None => Burn::default(),
+    }
+}
+
+impl Burn {
+    /// The same so long after its newest minute with calls: a stretch in which there was none says nothing.
+    fn aged(self, age_us: i64) -> Self {
+        let known = |value: Option<f64>, minutes: i64| value.filter(|_| age_us <= minutes * 60_000_000);
+        Self {
+            over_5m: known(self.over_5m, 5),
+            over_30m: known(self.over_30m, 30),
+            over_1h: known(self.over_1h, 60),
+            over_6h: known(self.over_6h, 360),
+        }
     }
 }
 
@@ -249,6 +266,18 @@ mod tests {
             Terms { indicator: "availability".into(), threshold: None, covers: vec![], objective: 0.999, ..ttft() };
         assert!(available.sentence().starts_with("99.9% of all calls do not fail, over 30 days"));
         assert_eq!(available.is_bad(), "coalesce(status, '') = 'error'");
+    }
+
+    #[test]
+    fn a_burn_is_forgotten_once_its_stretch_has_passed() {
+        let all = Burn { over_5m: Some(9.0), over_30m: Some(9.0), over_1h: Some(9.0), over_6h: Some(9.0) };
+        let minutes = |count: i64| all.aged(count * 60_000_000);
+        assert_eq!(minutes(5), all);
+        assert_eq!(minutes(6), Burn { over_5m: None, ..all });
+        assert_eq!(minutes(60), Burn { over_5m: None, over_30m: None, ..all });
+        assert_eq!(minutes(300), Burn { over_6h: Some(9.0), ..Burn::default() });
+        assert_eq!(minutes(361), Burn::default());
+        assert_eq!(State::of(&minutes(300), Some(0.5)), State::Frozen, "nothing was measured for hours");
     }
 
     #[test]
