@@ -133,7 +133,10 @@ impl Requests {
                     self.turn(None).await?;
                     continue;
                 }
-                Some(Part::Piece(piece)) => return Some(Ok(piece)),
+                Some(Part::Piece(piece)) => {
+                    self.calls.lock().moved();
+                    return Some(Ok(piece));
+                }
                 None => {}
             }
             match self.body.frame().await {
@@ -151,9 +154,6 @@ impl Requests {
     /// Waits until the engine may have this call; `None` where it is refused.
     async fn turn(&mut self, message: Option<&[u8]>) -> Option<()> {
         let waiting = message.and_then(|message| self.calls.lock().asked(message));
-        if waiting.is_none() && self.calls.lock().has_unread() {
-            return Some(());
-        }
         let turn = if self.streams { self.turns.wait().await } else { self.turns.take().await };
         let Some(turn) = turn else {
             if let Some(waiting) = waiting {
@@ -205,6 +205,7 @@ impl Answers {
         let (kind, trailers) = match patiently(&self.calls, self.patience, self.body.frame()).await {
             Some(Some(Ok(frame))) => match frame.into_data() {
                 Ok(data) => {
+                    self.calls.lock().moved();
                     self.frames.read(&data, |message| self.calls.lock().answered(message));
                     return Some(Ok(data));
                 }

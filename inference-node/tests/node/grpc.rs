@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
 use crate::proxy::{before, hex};
-use crate::world::{PATIENCE, World, attributes};
+use crate::world::{PATIENCE, Received, World, attributes};
 
 /// One field of a protobuf message that holds bytes.
 fn field(number: u8, value: &[u8]) -> Vec<u8> {
@@ -63,6 +63,12 @@ async fn over_grpc(ids: &[&str], answers: &[Vec<u8>], status: &'static str) -> V
     let received = world.end().await;
     stop.cancel();
     let trace = hex(traced.lock().split('-').nth(1).unwrap());
+    assert!(received.named("llm_request").iter().all(|call| call.trace_id == trace));
+    recorded(&received)
+}
+
+/// What is recorded of each call on a stream: id, fault and chunks.
+fn recorded(received: &Received) -> Vec<(String, Option<String>, usize)> {
     let mut calls: Vec<_> = received
         .named("llm_request")
         .iter()
@@ -70,7 +76,7 @@ async fn over_grpc(ids: &[&str], answers: &[Vec<u8>], status: &'static str) -> V
             let about = attributes(&call.attributes);
             let tokens = received.named("token").into_iter().filter(|token| token.parent_span_id == call.span_id);
             let place = (about["gen_ai.request.model"].as_str(), about["gen_ai.request.stream"].as_str());
-            assert_eq!((place, &call.trace_id), (("llama", "true"), &trace));
+            assert_eq!(place, ("llama", "true"));
             let id = about.get("gen_ai.request.id").cloned().unwrap_or_default();
             (id, about.get("error.type").cloned(), tokens.count())
         })
@@ -125,7 +131,22 @@ async fn engine(router: axum::Router) -> (String, CancellationToken) {
 
 /// Asks for these ids, all at once.
 async fn ask(world: &World, method: &str, ids: &[&str]) -> http::Response<tonic::body::Body> {
-    let requests: Vec<u8> = ids.iter().flat_map(|id| message(&[field(1, b"llama"), field(3, id.as_bytes())])).collect();
+    send(world, method, ids.iter().flat_map(|id| asking(id)).collect()).await
+}
+
+fn asking(id: &str) -> Vec<u8> {
+    message(&[field(1, b"llama"), field(3, id.as_bytes())])
+}
+
+/// A message that says it is compressed.
+fn compressed() -> Vec<u8> {
+    let mut message = message(&[b"gz".to_vec()]);
+    message[0] = 1;
+    message
+}
+
+/// Sends these requests, all at once.
+async fn send(world: &World, method: &str, requests: Vec<u8>) -> http::Response<tonic::body::Body> {
     let request = http::Request::post(format!("/inference.GRPCInferenceService/{method}"))
         .header("content-type", "application/grpc")
         .header("te", "trailers")
@@ -196,6 +217,88 @@ async fn until(world: &World, running: u32, waiting: u32) {
     tokio::time::timeout(PATIENCE, come).await.unwrap_or_else(|_| panic!("never {running} and {waiting}"));
 }
 
+/// Sees the engine get so many calls one at a time, each when the one before has been answered.
+async fn one_by_one(world: &World, slow: &Slow, count: usize) {
+    for done in 0..count {
+        until(world, 1, u32::from(done + 1 < count)).await;
+        // The engine has what has its turn, and no more.
+        tokio::time::timeout(PATIENCE, async {
+            while *slow.got.lock() <= done {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
+        .unwrap();
+        assert_eq!(*slow.got.lock(), done + 1);
+        slow.may.add_permits(1);
+    }
+}
+
+/// What is recorded of a stream to an engine that takes one call at once, and answers each as it comes.
+async fn in_turns(ids: &[&str], answers: &[Vec<u8>]) -> Vec<(String, Option<String>, usize)> {
+    let slow = Slow::new(answers.to_vec());
+    slow.may.add_permits(ids.len());
+    let (url, stop) = engine(slow.router()).await;
+    let world = before(Engine::Triton, "http://127.0.0.1:9", |proxy| {
+        proxy.upstream_grpc = Some(url);
+        proxy.concurrency = 1;
+    })
+    .await;
+    let answer = async { ask(&world, "ModelStreamInfer", ids).await.into_body().collect().await.unwrap() };
+    let answer = tokio::time::timeout(PATIENCE, answer).await.unwrap();
+    assert_eq!(answer.trailers().unwrap()["grpc-status"], "0");
+    assert_eq!(answer.to_bytes(), answers.concat());
+    let received = world.end().await;
+    stop.cancel();
+    recorded(&received)
+}
+
+/// A call whose answers carry no mark gives its turn back with the first of them, and still counts those that follow, until its id
+/// comes again.
+#[tokio::test]
+async fn turns_without_marks() {
+    let two = [inferred("a", "Hel", None), inferred("a", "lo", None)].concat();
+    let calls = in_turns(&["a", "b"], &[two, inferred("b", "One", None)]).await;
+    assert_eq!(calls, [call("a", None, 2), call("b", None, 1)]);
+    let calls = in_turns(&["", ""], &[inferred("", "one", None), inferred("", "two", None)]).await;
+    assert_eq!(calls, [call("", None, 1), call("", None, 1)]);
+    let calls = in_turns(&["a", "b"], &[compressed(), compressed()]).await;
+    assert_eq!(calls, [call("a", None, 0), call("b", None, 0)]);
+}
+
+/// A fault that names no call ends the one that waits for its answer.
+#[tokio::test]
+async fn faults_without_an_id() {
+    let fault = message(&[field(1, b"no such model")]);
+    let calls = in_turns(&["a", "b"], &[fault.clone(), inferred("b", "One", Some(true))]).await;
+    assert_eq!(calls, [call("a", Some("engine_error"), 0), call("b", None, 1)]);
+    let calls = in_turns(&["a", "b"], &[inferred("a", "One", None), fault.clone()]).await;
+    assert_eq!(calls, [call("a", None, 1), call("b", Some("engine_error"), 0)]);
+    let calls = over_grpc(&["b", "a"], &[fault, inferred("a", "One", Some(true))], "0").await;
+    assert_eq!(calls, [call("a", None, 1), call("b", Some("engine_error"), 0)]);
+}
+
+/// Requests that cannot be read wait for their turn as others do, whether their answers can be read or not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unread_requests_take_turns() {
+    let answers = [inferred("x", "one", Some(true)), compressed(), inferred("c", "text", Some(true))];
+    let slow = Slow::new(answers.to_vec());
+    let (url, stop) = engine(slow.router()).await;
+    let world = before(Engine::Triton, "http://127.0.0.1:9", |proxy| {
+        proxy.upstream_grpc = Some(url);
+        proxy.concurrency = 1;
+    })
+    .await;
+    let requests = [compressed(), message(&[vec![0; 2 << 20]]), asking("c")].concat();
+    let answer =
+        async { send(&world, "ModelStreamInfer", requests).await.into_body().collect().await.unwrap().to_bytes() };
+    let (answer, ()) = tokio::join!(answer, one_by_one(&world, &slow, 3));
+    assert_eq!(answer, answers.concat());
+    let received = world.end().await;
+    stop.cancel();
+    assert_eq!(recorded(&received), [call("c", None, 1)]);
+}
+
 /// Requests of one stream wait for their turn, one after the other, and their wait is recorded: the engine gets the next one when
 /// the last has been answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -209,21 +312,7 @@ async fn requests_of_a_stream_take_turns() {
     .await;
     let answers =
         async { ask(&world, "ModelStreamInfer", &["a", "b", "c"]).await.into_body().collect().await.unwrap() };
-    let turns = async {
-        for done in 0..3 {
-            until(&world, 1, u32::from(done < 2)).await;
-            // The engine has what has its turn, and no more.
-            tokio::time::timeout(PATIENCE, async {
-                while *slow.got.lock() <= done {
-                    tokio::task::yield_now().await;
-                }
-            })
-            .await
-            .unwrap();
-            assert_eq!(*slow.got.lock(), done + 1);
-            slow.may.add_permits(1);
-        }
-    };
+    let turns = one_by_one(&world, &slow, 3);
     let (answers, ()) = tokio::join!(answers, turns);
     assert_eq!(answers.trailers().unwrap()["grpc-status"], "0");
     let received = world.end().await;
@@ -292,4 +381,21 @@ async fn an_engine_that_falls_silent_on_a_stream() {
     let calls = received.named("llm_request");
     assert_eq!(calls.len(), 2);
     assert!(calls.iter().all(|call| attributes(&call.attributes)["error.type"] == "timeout"));
+}
+
+/// An engine that says nothing to a request that cannot be read: the stream ends all the same.
+#[tokio::test]
+async fn an_engine_that_is_silent_to_an_unread_request() {
+    let slow = Slow::new(Vec::new());
+    let (url, stop) = engine(slow.router()).await;
+    let world = before(Engine::Triton, "http://127.0.0.1:9", |proxy| {
+        proxy.upstream_grpc = Some(url);
+        proxy.idle_timeout = Duration::from_millis(300);
+    })
+    .await;
+    let answer = async { send(&world, "ModelStreamInfer", compressed()).await.into_body().collect().await.unwrap() };
+    let answer = tokio::time::timeout(PATIENCE, answer).await.unwrap();
+    assert_eq!(answer.trailers().unwrap()["grpc-status"], "4");
+    world.end().await;
+    stop.cancel();
 }

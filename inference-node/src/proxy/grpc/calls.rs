@@ -1,5 +1,6 @@
 //! The calls of one stream: which are open, what each was answered, and whose turn each has.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::pin::pin;
@@ -33,16 +34,23 @@ pub(super) struct Calls {
     /// By id, the oldest first; ids may repeat, and may be empty.
     open: HashMap<String, VecDeque<Open>>,
     count: usize,
-    /// The one place of all calls that could not be read, kept until the stream ends.
-    unread: Option<Turn>,
-    /// When a call went to the engine, or an answer came, last.
+    /// How many of the open ones have their turn still.
+    waits: usize,
+    /// How many have been open.
+    begun: u64,
+    /// The turns of calls that could not be read, the oldest first.
+    unread: VecDeque<Turn>,
+    /// When something went to the engine, or came from it, last.
     since: Instant,
 }
 
 /// A call that the engine has.
 struct Open {
     follow: Follow,
-    _turn: Turn,
+    /// Given back at its end, or at its first answer where nothing will say which is the last.
+    turn: Option<Turn>,
+    /// Its place in the order in which they began.
+    begun: u64,
 }
 
 /// A call that waits for its turn.
@@ -61,7 +69,9 @@ impl Calls {
             marks: false,
             open: HashMap::new(),
             count: 0,
-            unread: None,
+            waits: 0,
+            begun: 0,
+            unread: VecDeque::new(),
             since: Instant::now(),
         }
     }
@@ -69,7 +79,7 @@ impl Calls {
     /// A request came; `None` where it cannot be read or followed.
     pub(super) fn asked(&self, message: &[u8]) -> Option<Waiting> {
         let (model, id) = message::asked(message)?;
-        if self.count >= CALLS_MAX || id.len() > ID_BYTES_MAX {
+        if self.waits >= CALLS_MAX || id.len() > ID_BYTES_MAX {
             return None;
         }
         let named = Named { model, id: Some(&id), streams: self.streams, trace: self.trace };
@@ -77,45 +87,109 @@ impl Calls {
         Some(Waiting { id, follow })
     }
 
-    /// Whether a call that could not be read needs no turn: another one has it already.
-    pub(super) fn has_unread(&self) -> bool {
-        self.unread.is_some()
-    }
-
-    /// The request goes to the engine, as its turn has come.
+    /// The request goes to the engine, as its turn has come; `None` for one that could not be read.
     pub(super) fn begin(&mut self, waiting: Option<Waiting>, turn: Turn) {
-        self.since = Instant::now();
+        self.moved();
         let Some(Waiting { id, mut follow }) = waiting else {
-            self.unread = Some(turn);
+            // Where turns are free to have, those that never got an answer must not pile up.
+            if self.unread.len() >= CALLS_MAX {
+                self.unread.pop_front();
+            }
+            self.unread.push_back(turn);
             return;
         };
         if turn.queued {
             follow.dispatched();
         }
-        self.open.entry(id).or_default().push_back(Open { follow, _turn: turn });
+        if self.count >= CALLS_MAX
+            && let Some(oldest) = self.oldest(false)
+        {
+            self.settle(&oldest);
+        }
+        if !self.marks {
+            self.settle(&id);
+        }
+        self.begun += 1;
+        self.open.entry(id).or_default().push_back(Open { follow, turn: Some(turn), begun: self.begun });
         self.count += 1;
+        self.waits += 1;
     }
 
-    /// An answer came from the engine.
-    pub(super) fn answered(&mut self, message: &[u8]) {
+    /// Some of a request went to the engine, or some of an answer came.
+    pub(super) fn moved(&mut self) {
         self.since = Instant::now();
-        let (error, inner) = if self.streams { message::streamed(message) } else { (None, Some(message)) };
+    }
+
+    /// An answer came from the engine; `None` where it cannot be read.
+    pub(super) fn answered(&mut self, message: Option<&[u8]>) {
+        let (error, inner) = match message {
+            Some(message) if self.streams => message::streamed(message),
+            _ => (None, message),
+        };
         let answer = inner.and_then(Answer::read).unwrap_or_default();
         self.marks |= answer.is_marked;
-        let Some(same) = self.open.get_mut(answer.id) else { return };
+        let whose = self.whose(&answer, inner.is_some(), error.is_some());
+        let is_told = self.marks && message.is_some();
+        let Some(same) = whose.as_deref().and_then(|id| self.open.get_mut(id)) else {
+            if answer.is_last || !answer.is_marked {
+                self.unread.pop_front();
+            }
+            return;
+        };
         let others_wait = same.len() > 1;
-        let Some(Open { follow, .. }) = same.front_mut() else { return };
+        let Some(Open { follow, turn, .. }) = same.front_mut() else { return };
         follow.output(&answer.output);
         // Where nothing is marked and others of that id wait, each answer is a whole one, as models give that are not decoupled.
         let is_whole = !self.streams || !self.marks && others_wait;
-        if answer.is_last || error.is_some() || is_whole {
+        let ends = answer.is_last || error.is_some() || is_whole;
+        // Its end may never be told: the next call must not wait for it.
+        if (ends || !is_told) && turn.take().is_some() {
+            self.waits -= 1;
+        }
+        if ends {
             let kind = error.as_ref().map(|_| "engine_error");
             follow.finish(kind, error);
             same.pop_front();
             self.count -= 1;
-            if same.is_empty() {
-                self.open.remove(answer.id);
+            if same.is_empty()
+                && let Some(id) = whose
+            {
+                self.open.remove(&*id);
             }
+        }
+    }
+
+    /// The id of the open call that an answer is for; `None` where it is for one that could not be read, or for none.
+    fn whose<'a>(&self, answer: &Answer<'a>, has_answer: bool, is_error: bool) -> Option<Cow<'a, str>> {
+        let same = self.open.get(answer.id);
+        if !has_answer || is_error && answer.id.is_empty() && same.is_none() {
+            // It names no call. A fault is rather one of a call that has no answer yet.
+            let waits = if is_error || self.unread.is_empty() { self.oldest(true) } else { None };
+            let any = || if is_error && self.unread.is_empty() { self.oldest(false) } else { None };
+            return waits.or_else(any).map(Cow::Owned);
+        }
+        // Without ids, what was answered once, and a call that could not be read, the answer is for the one that waits for it.
+        let is_answered = same?.front()?.turn.is_none();
+        let is_unread = !self.marks && answer.id.is_empty() && is_answered && !self.unread.is_empty();
+        (!is_unread).then_some(Cow::Borrowed(answer.id))
+    }
+
+    /// The id of the oldest open call that has its turn still, or has given it back.
+    fn oldest(&self, has_turn: bool) -> Option<String> {
+        let fronts = self.open.iter().filter_map(|(id, same)| Some((id, same.front()?)));
+        let such = fronts.filter(|(_, open)| open.turn.is_some() == has_turn);
+        such.min_by_key(|(_, open)| open.begun).map(|(id, _)| id.clone())
+    }
+
+    /// Ends the oldest call of this id if it was answered, and nothing said whether that was all of it.
+    fn settle(&mut self, id: &str) {
+        let Some(same) = self.open.get_mut(id) else { return };
+        let Some(open) = same.front_mut().filter(|open| open.turn.is_none()) else { return };
+        open.follow.finish_at_last_chunk();
+        same.pop_front();
+        self.count -= 1;
+        if same.is_empty() {
+            self.open.remove(id);
         }
     }
 
@@ -128,12 +202,13 @@ impl Calls {
             }
         }
         self.count = 0;
-        self.unread = None;
+        self.waits = 0;
+        self.unread.clear();
     }
 
-    /// When the engine has been silent for too long; without an open call it may be silent.
+    /// When the engine has been silent for too long; where no call waits for it, it may be silent.
     fn due(&self, patience: Duration) -> Instant {
-        if self.count > 0 { self.since + patience } else { Instant::now() + patience }
+        if self.waits > 0 || !self.unread.is_empty() { self.since + patience } else { Instant::now() + patience }
     }
 }
 

@@ -15,8 +15,8 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Gives each message that comes whole, but compressed and long ones.
-    pub(super) fn read(&mut self, data: &[u8], mut each: impl FnMut(&[u8])) {
+    /// Gives each message that comes whole; `None` for a compressed one, and where one begins that is too long.
+    pub(super) fn read(&mut self, data: &[u8], mut each: impl FnMut(Option<&[u8]>)) {
         let skipped = self.skip.min(data.len());
         self.skip -= skipped;
         self.pending.extend_from_slice(&data[skipped..]);
@@ -25,15 +25,13 @@ impl Frames {
             let [flag, length @ ..] = *head;
             let length = u32::from_be_bytes(length) as usize;
             if length > MESSAGE_MAX {
+                each(None);
                 self.skip = length.saturating_sub(rest.len());
                 at = (at + 5 + length).min(self.pending.len());
                 continue;
             }
             let Some(message) = rest.get(..length) else { break };
-            // A compressed message passes unread.
-            if flag == 0 {
-                each(message);
-            }
+            each((flag == 0).then_some(message));
             at += 5 + length;
         }
         self.pending.drain(..at);
