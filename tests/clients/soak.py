@@ -29,6 +29,9 @@ TURNS = 3
 SHORT_MS = 2000
 # How long what comes and goes is watched for its least, and how long a client that left may take to be gone, seconds.
 WATCHED_S, GONE_S = 5, 120
+# Threads that may be left: those of pools that the service's own work begins with when it comes to it, such as roll-ups. Clients that
+# left theirs would leave a hundred.
+THREADS = 8
 # Resident bytes that may be left after the clients, beside those after as many clients before them: what the allocator keeps of freed
 # pages for each of its heaps, one per thread that ever allocated, and caches that fill up to their bounds while the service runs.
 GROWTH, GROWTH_BYTES = 1.25, 64 << 20
@@ -252,6 +255,7 @@ def main():
     took = time.monotonic() - started
     for front in FRONTS:
         assert counts[front, "answered"] and counts[front, "refused"], counts
+    before["thread"] += THREADS
     after = settled(before)
     more = after - before
     assert not more and none_of_clients(after), f"it holds more than before: {dict(more)}\nbefore {dict(before)}\nafter {dict(after)}"
