@@ -40,12 +40,17 @@ const KEPT_FOR_US: i64 = 30_000_000;
 const NOTHING_KEPT_FOR_US: i64 = 3_000_000;
 /// How long a page waits for a new answer when it has one to show.
 const PATIENCE: Duration = Duration::from_millis(400);
+/// How long it waits for one that it can do without.
+const FIRST_PATIENCE: Duration = Duration::from_millis(1_500);
 /// An older answer is not shown in place of one that is on its way.
 const STALE_AFTER_US: i64 = 180_000_000;
 /// Answers kept at most; beyond, all are dropped.
 const KEPT_MOST: usize = 256;
 /// A kept answer may take longer than a page waits: it is there for the next visit.
 const KEPT_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Kind of an outcome that is still on its way.
+pub(crate) const PENDING: &str = "pending";
 
 /// A question with its outcome.
 #[derive(Debug)]
@@ -82,9 +87,25 @@ impl Asker {
     /// answer is shared by all who ask within half a minute; while a newer one is on its way the one before is shown,
     /// with its own statement.
     pub(crate) async fn kept(&self, name: &'static str, key: &str, now_us: i64, sql: String) -> Asked {
+        self.kept_within(name, key, now_us, sql, self.deadline).await
+    }
+
+    /// The same for an answer that a page does without until it is there: the first visit does not wait for it.
+    pub(crate) async fn later(&self, name: &'static str, key: &str, now_us: i64, sql: String) -> Asked {
+        let asked = self.kept_within(name, key, now_us, sql, FIRST_PATIENCE.min(self.deadline)).await;
+        let is_late = |failure: &Failure| failure.error.kind == "timeout";
+        match asked.outcome {
+            Err(failure) if is_late(&failure) => {
+                Asked { outcome: Err(Failure { error: on_its_way(), ..failure }), ..asked }
+            }
+            _ => asked,
+        }
+    }
+
+    async fn kept_within(&self, name: &'static str, key: &str, now_us: i64, sql: String, first: Duration) -> Asked {
         let key = format!("{name} {key}");
         let mut kept = self.keep(&key, now_us, sql);
-        let patience = if kept.before.is_some() { PATIENCE } else { self.deadline };
+        let patience = if kept.before.is_some() { PATIENCE } else { first };
         let waited = tokio::time::timeout(patience, kept.outcome.wait_for(Option::is_some)).await.ok();
         let outcome = waited.and_then(Result::ok).and_then(|outcome| outcome.clone());
         match (outcome, kept.before) {
@@ -162,6 +183,16 @@ async fn run(api: &dyn QueryApi, sql: &str, max_rows: usize, deadline: Duration)
     match tokio::time::timeout(deadline, api.sql(request)).await {
         Ok(outcome) => outcome.map(Answer::new),
         Err(_) => Err(late(deadline)),
+    }
+}
+
+/// Not a failure: the answer is being made, and kept when it is there.
+fn on_its_way() -> ApiError {
+    ApiError {
+        kind: PENDING.to_owned(),
+        message: "This takes longer than a page waits. It is on its way, and shown when the page is renewed."
+            .to_owned(),
+        hint: None,
     }
 }
 
@@ -311,6 +342,18 @@ mod tests {
                 Ok(SqlAnswer { rows: vec![vec![json!(count)]; 2], ..SqlAnswer::default() })
             })
         }
+    }
+
+    #[tokio::test]
+    async fn a_page_does_without_an_answer_that_takes_long() {
+        let api = Arc::new(Counting { asked: AtomicUsize::new(1), ..Counting::default() });
+        let asker = Asker::new(api.clone(), Duration::from_millis(20));
+        let first = asker.later("p", "all", 0, "one".to_owned()).await;
+        assert_eq!(first.outcome.unwrap_err().error.kind, PENDING);
+        api.release.notify_one();
+        // It is kept for a later visit.
+        while asker.later("p", "all", 1, "one".to_owned()).await.outcome.is_err() {}
+        assert_eq!(api.asked.load(Ordering::SeqCst), 2, "and asked for once");
     }
 
     #[tokio::test]

@@ -8,7 +8,7 @@ use viz::chart;
 use viz::format::{self, Unit};
 use viz::hover;
 
-use crate::ask::{Answer, Asked, Failure};
+use crate::ask::{Answer, Asked, Failure, PENDING};
 use crate::server::{App, Visit};
 use crate::urlstate::{Fields, Scope};
 
@@ -99,6 +99,9 @@ pub(crate) fn answered(visit: &Visit, asked: &Asked, show: impl FnOnce(&Answer) 
 
 /// What failed, since when, how to try again, and the statement.
 pub(crate) fn failed(visit: &Visit, failure: &Failure, sql: &str) -> AnyView {
+    if failure.error.kind == PENDING {
+        return hint(failure.error.message.clone());
+    }
     let hint = failure.error.hint.clone().map(|hint| view! { <p class="hint">{hint}</p> });
     view! {
         <div class="card error" role="alert">

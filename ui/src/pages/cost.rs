@@ -159,7 +159,7 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
         ask("cost.over time", course_sql(&clause, minute_step(span))),
         ask(pivot_name, pivot::sql(view.by, &clause)),
         ask("cost.nodes", nodes_sql(&clause)),
-        app.asker.kept("cost.budgets", "", visit.now_us, budgets::SQL.to_owned()),
+        app.asker.later("cost.budgets", "", visit.now_us, budgets::SQL.to_owned()),
     );
     let asks = Asks { total, course, pivot, nodes, budgets };
     frame::render(app, visit, || {

@@ -32,7 +32,7 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
         ask("power.over time", course_sql(&clause, minute_step(span))),
         ask("power.hosts", hosts_sql(&hosts)),
         ask("power.figures", models_sql(&hosts)),
-        ask("power.carbon", carbon_sql(&Where::place(&scope, hours(span)))),
+        app.asker.later("power.carbon", &key, visit.now_us, carbon_sql(&Where::place(&scope, hours(span)))),
     );
     let asks = Asks { total, course, hosts, models, carbon };
     frame::render(app, visit, || {
