@@ -117,6 +117,8 @@ pub(crate) struct Around {
 pub(crate) const NOTHING: Around = around(0, 0);
 /// A minute's window begins with the sample before it, at most two minutes earlier, and `time` names its start.
 const A_WINDOW: Around = around(3 * 60, 2 * 60);
+/// Engines' windows that reach into a minute: a step is at most two minutes long.
+const AN_ENGINE_STEP: Around = around(2 * 60, 2 * 60);
 /// The token before, at most.
 const ONE_BEFORE: Around = around(5 * 60, 0);
 /// Where the other rows of a call may lie: a second before by another clock, or until its longest end.

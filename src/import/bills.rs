@@ -2,7 +2,8 @@
 
 mod charges;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
@@ -25,7 +26,8 @@ const HELD_MAX: usize = 100_000;
 /// Imports the files as one export: each bill in it takes the place of what was imported of it before. Gives the lines to print.
 ///
 /// # Errors
-/// `NotFound`, `Corrupt` for a file that is no bill or has rows that are none; those of the lake.
+/// `NotFound`, `Corrupt` for a file that is no bill or has rows that are none; `Invalid` for a file named twice, or two with the same
+/// charges; those of the lake.
 pub(crate) async fn import(lake: &Lake, paths: &[PathBuf], mut report: Report, now_us: i64) -> Result<Vec<String>> {
     let mut bills = Bills {
         import: sets::Import::begin(lake, &BILLING, IGNORED).await?,
@@ -34,17 +36,25 @@ pub(crate) async fn import(lake: &Lake, paths: &[PathBuf], mut report: Report, n
     };
     let mut cut = Cut::default();
     let mut formats = Vec::new();
+    named_once(paths)?;
+    let mut contents = HashMap::new();
     for path in paths {
+        let mut content = Content::default();
         let mut rows = Rows::open(path)?;
         let format = Format::of(rows.header()).map_err(|refusal| refused(path, &refusal))?;
         formats.push(format!("file     {}: {}", path.display(), format.name()));
         let origin = Origin { now_us, source: path.display().to_string() };
         loop {
             let (charges, more) = next(&mut rows, format, path, &mut report)?;
+            content.add(&charges);
             bills.take(&charges, &mut cut, &origin).await?;
             if !more {
                 break;
             }
+        }
+        if let Some(other) = content.digest().and_then(|digest| contents.insert(digest, path)) {
+            let same = format!("{} has the same charges as {}", path.display(), other.display());
+            return Err(Error::invalid(format!("{same}; nothing was imported. Name each file of an export once")));
         }
     }
     let mut lines = formats;
@@ -54,6 +64,39 @@ pub(crate) async fn import(lake: &Lake, paths: &[PathBuf], mut report: Report, n
     }
     lines.extend(bills.commit().await?);
     Ok(lines)
+}
+
+/// Refuses a file that is named twice, by whatever path.
+fn named_once(paths: &[PathBuf]) -> Result<()> {
+    let mut seen = HashMap::new();
+    for path in paths {
+        // what cannot be found is told when it is opened
+        let whole = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+        if let Some(other) = seen.insert(whole, path) {
+            let same = format!("{} and {} are the same file", other.display(), path.display());
+            return Err(Error::invalid(format!("{same}; nothing was imported. Name each file of an export once")));
+        }
+    }
+    Ok(())
+}
+
+/// What a file says, in its order and whatever its compression.
+#[derive(Default)]
+struct Content {
+    hasher: DefaultHasher,
+    charges: usize,
+}
+
+impl Content {
+    fn add(&mut self, charges: &[Charge]) {
+        self.charges += charges.len();
+        charges.iter().for_each(|charge| format!("{charge:?}").hash(&mut self.hasher));
+    }
+
+    /// `None` for a file without charges, of which an export may have many.
+    fn digest(&self) -> Option<u64> {
+        (self.charges > 0).then(|| self.hasher.finish())
+    }
 }
 
 /// The next charges of a file, and whether there may be more.

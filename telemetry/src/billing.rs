@@ -159,11 +159,11 @@ fn charge_period(record: Record<'_>, from: &str, to: &str) -> Result<(i64, i64),
     Ok((from_us, to_us))
 }
 
-/// `YYYY-MM` of the start of the billing period.
+/// `YYYY-MM`, in UTC, of the start of the billing period.
 fn billing_period(record: Record<'_>, name: &str) -> Result<String, Refusal> {
-    crate::record::need_instant(record, name)?;
-    let text = record.need(name)?;
-    text.get(..7).map(str::to_owned).ok_or_else(|| Refusal(format!("`{name}` is {text:?}, not a date")))
+    let start_us = crate::record::need_instant(record, name)?;
+    let month = crate::record::month(start_us).and_then(|(month, _)| month.get(..7).map(str::to_owned));
+    month.ok_or_else(|| Refusal(format!("`{name}` is beyond the calendar")))
 }
 
 /// The amount in that column, if there is one.

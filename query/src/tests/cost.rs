@@ -422,3 +422,92 @@ async fn a_budget_says_when_it_is_exhausted() {
     let found = json!(world.rows(sql).await);
     assert_eq!(found, expected);
 }
+
+/// 0.0002 USD a day of 25,000 last 125 million days, for which microseconds have no number: no date, and no other budget's row is lost. What is
+/// over stays over when its costs stop, and only what is not is silent.
+#[tokio::test]
+async fn a_budget_that_lasts_for_ages_has_no_date() {
+    let world = World::at(Deps::new(Arc::new(TenPastNoon))).await;
+    let rate = |usd: &str, region: &str| {
+        price(
+            INF2,
+            "on_demand",
+            usd,
+            json!({"region": region, "time": NOON - 72 * HOUR, "effective_from": NOON - 72 * HOUR}),
+        )
+    };
+    world.write(&PRICES, &[rate("0.0002", REGION), rate("60", "us-east-1")]).await;
+    let stopped =
+        (-48 * 60..=-47 * 60).map(|minute| sample(NOON + minute * MINUTE, "i-2", INF2, json!({"region": "us-east-1"})));
+    world.write(&DEVICES, &seen("i-1", INF2, -60, 0).into_iter().chain(stopped).collect::<Vec<_>>()).await;
+    let budget = |name: &str, value: &str, usd: &str, period: &str| {
+        let key = if value == "acme" { "tenant" } else { "region" };
+        json!({"time": NOON - HOUR, "effective_from": NOON - HOUR, "name": name, "allocation_key": key, "allocation_value": value, "amount": usd,
+            "currency": "USD", "period": period, "enforcement": "soft", "source": "tokenwatt.toml"})
+    };
+    let rows = [
+        budget("a", REGION, "25000", "30d"),
+        budget("b", REGION, "25000", "month"),
+        budget("c", "us-east-1", "1", "month"),
+        budget("d", "us-east-1", "25000", "month"),
+        budget("e", "acme", "1", "month"),
+    ];
+    world.write(&BUDGETS, &rows).await;
+    let found = world.rows("SELECT name, exhausted_at, status, idle_policy FROM budget_status ORDER BY name").await;
+    let expected = json!([
+        ["a", null, "within", "show"],
+        ["b", null, "within", "show"],
+        ["c", null, "over", "show"],
+        ["d", null, "silent: no cost for three hours", "show"],
+        ["e", null, "nothing known", "hide"]
+    ]);
+    assert_eq!(json!(found), expected);
+}
+
+/// A host that nobody has a price or an option for is assumed to be on demand, not known to be.
+#[tokio::test]
+async fn an_assumed_option_is_none_without_a_price_either() {
+    let world = World::new().await;
+    world.write(&DEVICES, &seen("i-1", "custom-npu.8x", 0, 60)).await;
+    let sql = format!("SELECT on_demand_hours, assumed_on_demand_hours FROM commitment_coverage WHERE {RANGE}");
+    assert_eq!(world.rows(&sql).await, [[json!(0.0), json!(1.0)]]);
+}
+
+/// An hour of a host at 16 USD and of its image at 0.1 USD is one hour at 16.1: 16.1 ÷ 60 = 0.268333333333 a minute, × 60 = 16.09999999998.
+#[tokio::test]
+async fn what_is_charged_by_the_hour_beside_a_host_makes_no_second_hour() {
+    let world = World::new().await;
+    world.write(&PRICES, &[price(INF2, "on_demand", "16.1", json!({}))]).await;
+    world.write(&DEVICES, &seen("i-1", INF2, 0, 60)).await;
+    let charges = [["16"; 3], ["0.1"; 3]].map(|cost| charge("i-1", INF2, "on_demand", 1.0, cost, json!({})));
+    world.write(&BILLING, &charges).await;
+    let row = json!(beside_the_bill(&world).await);
+    assert_eq!(json!([row[1], row[3], row[9]]), json!([60, "0.000000000000", "explained"]));
+    let listed = world.rows(&format!("SELECT sum(list_cost_usd) FROM node_cost WHERE {RANGE}")).await;
+    assert_eq!(listed, [[json!("16.099999999980")]]);
+    let rate =
+        world.rows("SELECT billed_usd_per_hour FROM price_check WHERE time >= TIMESTAMP '2026-11-29T00:00:00Z'").await;
+    assert_eq!(rate, [[json!("16.100000000000")]]);
+}
+
+/// An engine that is read every two minutes beside a meter that is read every ten seconds: two minutes are two minutes, in the one in which
+/// the engine's step ends, whichever of them is asked for.
+#[tokio::test]
+async fn a_step_over_a_minutes_edge_is_charged_once() {
+    let world = World::new().await;
+    world.write(&PRICES, &[price(INF2, "on_demand", "60", json!({}))]).await;
+    let meter = (0..=12).map(|step| {
+        let more = json!({"kind": "accelerator", "device": "0", "power_w": 1.0, "busy_us": null, "padding_us": null, "instance": null});
+        sample(NOON + step * 10_000_000, "i-1", INF2, more)
+    });
+    world
+        .write(
+            &DEVICES,
+            &seen("i-1", INF2, 0, 0).into_iter().chain(seen("i-1", INF2, 2, 2)).chain(meter).collect::<Vec<_>>(),
+        )
+        .await;
+    let sql = |range: &str| format!("SELECT charged_us, cost_usd FROM node_cost WHERE {range} AND charged_us > 0");
+    assert_eq!(world.rows(&sql(RANGE)).await, [[json!(120_000_000), json!("2.000000000000")]]);
+    let first = "time >= TIMESTAMP '2026-11-29T12:00:00Z' AND time < TIMESTAMP '2026-11-29T12:01:00Z'";
+    assert!(world.rows(&sql(first)).await.is_empty());
+}

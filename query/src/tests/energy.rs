@@ -214,6 +214,26 @@ async fn without_a_meter_the_power_model_answers_and_says_so() {
     assert_eq!(rows, [expected]);
 }
 
+/// A constant 1,000 W read every 90 s beside an engine that is read every ten: six minutes are 360 kJ. A model of the minutes in which no
+/// reading of the meter ends would add its own.
+#[tokio::test]
+async fn what_a_meter_covers_is_not_modelled_beside_it() {
+    let world = World::new().await;
+    world.write(&POWER_MODELS, &[model("inf2.48xlarge", "board")]).await;
+    let power = |second: i64| {
+        let more = json!({"power_w": 1_000.0, "energy_method": null, "confidence": null});
+        sample(NOON + second * 1_000_000, "i-1", "board", more)
+    };
+    let meter = (0..=4).map(|step| power(step * 90));
+    let engine = (0..=36).map(|step| engine(NOON + step * 10_000_000, step * 5));
+    world.write(&DEVICES, &meter.chain(engine).collect::<Vec<_>>()).await;
+    let rows = world.rows("SELECT sum(joules), max(method) FROM host_energy").await;
+    assert_eq!(rows, [[json!(360_000.0), json!("integrated_power")]]);
+    // asked for alone, the minute after noon has nothing, as in the whole
+    let minute = "time >= TIMESTAMP '2026-11-29T12:00:00Z' AND time < TIMESTAMP '2026-11-29T12:01:00Z'";
+    assert_eq!(world.rows(&format!("SELECT count(*) FROM host_energy WHERE {minute}")).await, [[json!(0)]]);
+}
+
 /// 60 kJ in a minute of which the engine rested for 30 s: at rest the power model says 315 W, 9,450 J; the other 50,550 J are of the
 /// device time. By time alone half of all joules would be called idle.
 #[tokio::test]

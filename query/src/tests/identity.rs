@@ -222,6 +222,45 @@ async fn random_fleets_add_up() {
     }
 }
 
+/// However samples of a host's replicas and meter lie, an hour of it is charged once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_hour_is_charged_for_an_hour_at_most() {
+    let (site, mut draws, mut devices) = (Site::new().await, Draws(5), Vec::new());
+    let world = &site.world;
+    book(world, NOON).await;
+    for id in 0..12 {
+        let host = Host { kind: TYPES[0], ..Host::draw(&mut draws, id) };
+        // the longest step: much shorter than a minute, about one, about two
+        let most = [15, 65, 119][id % 3] * 1_000_000;
+        for source in 0..=host.replicas {
+            let (mut at, mut busy) = (NOON, 0);
+            while at <= NOON + 60 * MINUTE {
+                let more = match source {
+                    0 => json!({"kind": "accelerator", "device": "0", "power_w": 100.0}),
+                    _ => json!({"kind": "engine", "chips": 1, "busy_us": busy, "padding_us": 0}),
+                };
+                let mut row = host.row(at, source, more);
+                if source == 0 {
+                    row.as_object_mut().expect("an object").remove("instance");
+                }
+                devices.push(row);
+                let step = most / 2 + draws.below(most / 2);
+                (at, busy) = (at + step, busy + step / 2);
+            }
+        }
+    }
+    world.write(&DEVICES, &devices).await;
+    let sql = "SELECT host_id, sum(charged_us), min(charged_us) FROM node_cost GROUP BY host_id ORDER BY host_id";
+    let hosts = world.rows(sql).await;
+    assert_eq!(hosts.len(), 12);
+    for row in hosts {
+        let [all, least] = [&row[1], &row[2]].map(|us| us.as_i64().expect("microseconds"));
+        assert!((57 * MINUTE..=60 * MINUTE).contains(&all) && least >= 0, "{row:?}");
+    }
+    let row = world.rows(SUMS[0].1).await.remove(0);
+    assert!(row[0].as_i64() > Some(600) && row[1] == json!(0), "{row:?}");
+}
+
 /// A price that is imported later restates the hours that it is for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_later_price_restates_hours_that_are_built() {

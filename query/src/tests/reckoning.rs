@@ -70,6 +70,19 @@ async fn recorded_calls_are_reckoned_elsewhere() {
     assert!(columns.iter().all(|column| column.comment.is_some()));
 }
 
+/// What an operator pays outranks a newer price that comes with Tokenwatt.
+#[tokio::test]
+async fn the_operators_own_price_comes_first() {
+    let world = served().await;
+    let own = json!({"time": 1, "effective_from": 1, "host_type": "inf2.48xlarge", "region": "us-east-1", "option": "on_demand",
+        "usd_per_hour": "7.5", "currency": "USD", "confidence": "estimated", "as_of": "2026-07-20", "source": "contract", "book": "mine"});
+    world.write(&PRICES, &[own]).await;
+    let sql = format!(
+        "SELECT DISTINCT usd_per_hour FROM what_if('inf2.48xlarge', 'us-east-1', 'on_demand', 4, {HOUR}) WHERE model = 'Llama-3-8B'"
+    );
+    assert_eq!(world.rows(&sql).await, [[json!("7.500000000000")]]);
+}
+
 /// What nobody published has no figures, and the row says why; what has no price has no cost.
 #[tokio::test]
 async fn unknown_stays_unknown() {

@@ -7,7 +7,11 @@ WITH charges AS (
     sum(CASE WHEN charge_kind = 'host_time' THEN billed_cost END) AS billed_usd,
     sum(CASE WHEN charge_kind <> 'host_time' THEN effective_cost END) AS other_usd,
     CASE WHEN max(CASE WHEN charge_kind = 'host_time' THEN 1 END) = 1 THEN
-      coalesce(CAST(round(sum(CASE WHEN charge_kind = 'host_time' THEN quantity END) * 3600000000.0) AS BIGINT), CAST(charge_to AS BIGINT) - CAST(time AS BIGINT))
+      -- what is charged beside a host's time by the hour, such as its image, makes no hour longer
+      coalesce(
+        CAST(least(round(sum(CASE WHEN charge_kind = 'host_time' THEN quantity END) * 3600000000.0), CAST(CAST(charge_to AS BIGINT) - CAST(time AS BIGINT) AS DOUBLE)) AS BIGINT),
+        CAST(charge_to AS BIGINT) - CAST(time AS BIGINT)
+      )
     END AS paid_us,
     max(bill) AS bill, max(imported_at) AS imported_at
   FROM billing

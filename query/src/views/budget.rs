@@ -40,7 +40,7 @@ pub(super) const BUDGET_STATUS: View = View {
         column(
             "exhausted_at",
             "",
-            "when the limit is reached at the present burn, unknown where that is after the period",
+            "when the limit is reached at the present burn, unknown where that is after the period or a century away",
         ),
         column(
             "status",
@@ -53,6 +53,11 @@ pub(super) const BUDGET_STATUS: View = View {
         column("price_as_of", "", "as-of date of the oldest price used"),
         column("newest_cost", "", "newest hour with a cost"),
         column("as_of", "", "when the question was asked"),
+        column(
+            "idle_policy",
+            "",
+            "what became of idle time: hide (left out) of a tenant's or namespace's budget, else show (it is in what is spent)",
+        ),
     ],
     passes: &[&BUDGETS, &COSTS_1H],
     tables: ALL,

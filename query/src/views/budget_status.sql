@@ -89,8 +89,9 @@ forecast AS (
   SELECT *, CAST(spent + money_scale(burn, rest_us, CAST(86400000000 AS BIGINT)) AS DECIMAL(38,12)) AS forecast,
     CAST(spent + money_scale(least, rest_us, CAST(86400000000 AS BIGINT)) AS DECIMAL(38,12)) AS forecast_low,
     CAST(spent + money_scale(most, rest_us, CAST(86400000000 AS BIGINT)) AS DECIMAL(38,12)) AS forecast_high,
-    CASE WHEN spent < amount AND burn > 0 THEN
-      CAST(as_of AS BIGINT) + CAST(CAST(amount - spent AS DOUBLE) / CAST(burn AS DOUBLE) * 86400000000.0 AS BIGINT)
+    -- a date a century off says nothing, and microseconds have no number for one much farther
+    CASE WHEN spent < amount AND burn > 0 AND CAST(amount - spent AS DOUBLE) / CAST(burn AS DOUBLE) < 36500.0 THEN
+      CAST(as_of AS BIGINT) + try_cast(CAST(amount - spent AS DOUBLE) / CAST(burn AS DOUBLE) * 86400000000.0 AS BIGINT)
     END AS exhausted_us
   FROM held
 )
@@ -101,12 +102,13 @@ SELECT period_start AS time, CAST(NULL AS VARCHAR) AS region, CAST(NULL AS VARCH
   CASE WHEN period_end IS NULL OR exhausted_us < CAST(period_end AS BIGINT) THEN arrow_cast(exhausted_us, 'Timestamp(Microsecond, Some("UTC"))') END AS exhausted_at,
   CASE
     WHEN newest IS NULL THEN 'nothing known'
-    WHEN newest < as_of - INTERVAL '3 hours' THEN 'silent: no cost for three hours'
     WHEN spent >= amount THEN 'over'
+    WHEN newest < as_of - INTERVAL '3 hours' THEN 'silent: no cost for three hours'
     WHEN forecast > amount THEN 'will be over'
     WHEN day_ratio >= 2.0 AND CAST(burn AS DOUBLE) - mean >= 10.0 THEN 'twice the week''s mean'
     WHEN CAST(spent AS DOUBLE) >= 0.8 * CAST(amount AS DOUBLE) THEN 'above 80 %'
     ELSE 'within'
   END AS status,
-  coalesce(unpriced_hours, 0) AS unpriced_hours, basis, method, price_as_of, newest AS newest_cost, as_of
+  coalesce(unpriced_hours, 0) AS unpriced_hours, basis, method, price_as_of, newest AS newest_cost, as_of,
+  CASE WHEN allocation_key IN ('tenant', 'namespace') THEN 'hide' ELSE 'show' END AS idle_policy
 FROM forecast

@@ -1,8 +1,8 @@
 WITH hours AS (
-  SELECT CAST(time AS BIGINT) / 3600000000 AS hour, region, host_type, "option", basis LIKE '%assumed%' AS is_assumed,
+  SELECT CAST(time AS BIGINT) / 3600000000 AS hour, region, host_type, "option", option_source = 'assumed' AS is_assumed,
     sum(charged_us) AS charged_us, sum(cost_usd) AS cost_usd, min(price_as_of) AS price_as_of
   FROM node_cost
-  GROUP BY CAST(time AS BIGINT) / 3600000000, region, host_type, "option", basis LIKE '%assumed%'
+  GROUP BY CAST(time AS BIGINT) / 3600000000, region, host_type, "option", option_source
 ),
 options AS (
   SELECT hour, region, host_type,

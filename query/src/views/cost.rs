@@ -2,7 +2,7 @@
 
 use telemetry::table::{DEVICES, TOKENS};
 
-use super::{A_LONG_REQUEST, A_WINDOW, NOTHING, View, ViewColumn, column};
+use super::{A_LONG_REQUEST, A_WINDOW, AN_ENGINE_STEP, NOTHING, View, ViewColumn, column};
 
 const MINUTE: ViewColumn = column("time", "", "start of the minute");
 const COST: ViewColumn = column("cost_usd", "USD", "cost at the price that `basis` names");
@@ -120,8 +120,8 @@ pub(super) const NODE_COST: View = View {
           price is the row of `prices` in force at the start of that minute for host type, region and purchase option: an imported \
           book's before those that come with Tokenwatt, a zone's own before the region's, then the newest. The option is the bill's where \
           one is imported, else what telemetry says; a host whose option is unknown is priced as on-demand and says so. \
-          `charged_us` is the engine's window where there is one, else the time between sightings, and the whole minute of a silent \
-          host. Where the book has no price under that option the bill's own rate is taken: list on demand, effective elsewhere. Beside \
+          `charged_us` is the engines' window where there is one, else the time between sightings, and the whole minute of a silent \
+          host, less what the window of a minute beside it covers: no instant is charged twice. Where the book has no price under that option the bill's own rate is taken: list on demand, effective elsewhere. Beside \
           `cost_usd` stand list, effective and billed cost of the same time, at the rates of the bill.",
     sql: include_str!("node_cost.sql"),
     columns: &[
@@ -160,7 +160,7 @@ pub(super) const NODE_COST: View = View {
     ],
     passes: &[&DEVICES],
     tables: A_WINDOW,
-    views: NOTHING,
+    views: AN_ENGINE_STEP,
     keys: &["host_id"],
 };
 

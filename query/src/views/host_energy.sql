@@ -61,6 +61,10 @@ measured AS (
   FROM minutes
   WHERE place = 1
 ),
+metered_near AS (
+  -- a metered step is at most two minutes long, and its joules are in the minute in which it ends
+  SELECT minute + ahead AS minute, host_id, from_us, to_us FROM measured CROSS JOIN (VALUES (-2), (-1), (0), (1), (2)) AS reach(ahead)
+),
 ran AS (
   -- share of time in which the engines of a host ran, each as much as it holds of the host
   SELECT minute, host_id, max(region) AS region, max(host_type) AS host_type, min(from_us) AS from_us, max(to_us) AS to_us, max(wall_us) AS wall_us,
@@ -77,7 +81,11 @@ known AS (
   UNION ALL
   SELECT minute, region, host_id, host_type, NULL, CAST(0 AS BIGINT), NULL, 'tdp', NULL, from_us, to_us,
     least(CAST(wall_us AS DOUBLE) / 60000000.0, 1.0), NULL, 'no meter: watts of the power model', duty, wall_us
-  FROM ran
+  FROM ran AS r
+  -- what a meter covers, if only in part, is not modelled beside it
+  WHERE NOT EXISTS (
+    SELECT 1 FROM metered_near AS m WHERE m.minute = r.minute AND m.host_id = r.host_id AND m.from_us < r.to_us AND m.to_us > r.from_us
+  )
 ),
 modelled AS (
   SELECT k.minute, k.region, k.host_id, k.host_type,

@@ -17,7 +17,8 @@ seen AS (
     CASE WHEN count(DISTINCT model) = 1 THEN max(model) END AS model,
     sum(1 - is_sample) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
     -- a host without samples is seen by its requests alone and counts for the whole minute
-    CASE WHEN max(is_sampled) = 1 THEN coalesce(sum(CASE WHEN at - at_before <= 120000000 THEN at - at_before END), 0) ELSE 60000000 END AS seen_us
+    CASE WHEN max(is_sampled) = 1 THEN coalesce(sum(CASE WHEN at - at_before <= 120000000 THEN at - at_before END), 0) ELSE 60000000 END AS seen_us,
+    min(CASE WHEN at - at_before <= 120000000 THEN at_before END) AS from_us, max(CASE WHEN at - at_before <= 120000000 THEN at END) AS to_us
   FROM ordered
   GROUP BY 1, 2
 ),
@@ -29,7 +30,11 @@ paid AS (
       max(region) AS region, max(zone) AS zone, max(host_type) AS host_type,
       first_value("option" ORDER BY quantity DESC NULLS LAST, "option") AS "option",
       sum(list_cost) AS list_cost, sum(effective_cost) AS effective_cost, sum(billed_cost) AS billed_cost,
-      coalesce(CAST(round(sum(quantity) * 3600000000.0) AS BIGINT), CAST(charge_to AS BIGINT) - CAST(time AS BIGINT)) AS paid_us
+      -- what is charged beside a host's time by the hour, such as its image, makes no hour longer
+      coalesce(
+        CAST(least(round(sum(quantity) * 3600000000.0), CAST(CAST(charge_to AS BIGINT) - CAST(time AS BIGINT) AS DOUBLE)) AS BIGINT),
+        CAST(charge_to AS BIGINT) - CAST(time AS BIGINT)
+      ) AS paid_us
     FROM billing
     WHERE charge_kind = 'host_time' AND currency = 'USD' AND charge_to > time AND charge_to <= time + INTERVAL '32 days'
     GROUP BY host_id, time, charge_to
@@ -47,21 +52,39 @@ hosts AS (
     coalesce(max(CASE WHEN seen_us IS NOT NULL THEN zone END), max(zone)) AS zone,
     coalesce(max(CASE WHEN seen_us IS NOT NULL THEN host_type END), max(host_type)) AS host_type, max(model) AS model,
     max(requests) AS requests, max(input_tokens) AS input_tokens, max(output_tokens) AS output_tokens,
-    coalesce(max(seen_us), CAST(60000000 AS BIGINT)) AS seen_us, count(seen_us) = 0 AS is_silent
+    coalesce(max(seen_us), CAST(60000000 AS BIGINT)) AS seen_us, count(seen_us) = 0 AS is_silent,
+    coalesce(max(from_us), minute * 60000000) AS from_us, coalesce(max(to_us), minute * 60000000 + 60000000) AS to_us
   FROM (
-    SELECT minute, host_id, region, zone, host_type, model, requests, input_tokens, output_tokens, seen_us FROM seen
+    SELECT minute, host_id, region, zone, host_type, model, requests, input_tokens, output_tokens, seen_us, from_us, to_us FROM seen
     UNION ALL
     SELECT minute, host_id, region, zone, host_type, CAST(NULL AS VARCHAR), CAST(0 AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT),
-      CAST(NULL AS BIGINT)
+      CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT)
     FROM (SELECT *, unnest(range(hour * 60, hour * 60 + 60)) AS minute FROM paid WHERE paid_us >= to_us - from_us)
     WHERE minute * 60000000 >= from_us AND minute * 60000000 < to_us
   )
   GROUP BY minute, host_id
 ),
-engines AS (
-  SELECT minute, host_id, max(wall_us) AS wall_us, CASE WHEN count(DISTINCT model) = 1 THEN max(model) END AS model
+windows AS (
+  -- replicas are sampled at instants of their own: what a window adds to those that ended before it
+  SELECT minute, host_id, model, wall_us, to_us,
+    greatest(from_us, coalesce(
+      max(to_us) OVER (PARTITION BY host_id ORDER BY to_us, from_us, instance ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), from_us
+    )) AS from_us
   FROM engine_minutes
+),
+engines AS (
+  SELECT minute, host_id, least(sum(wall_us), sum(to_us - from_us)) AS wall_us, min(from_us) AS from_us, max(to_us) AS to_us,
+    CASE WHEN count(DISTINCT model) = 1 THEN max(model) END AS model
+  FROM windows
   GROUP BY minute, host_id
+),
+covered AS (
+  -- a step over a minute's edge is charged in the minute in which it ends, and not again in those in which it began
+  SELECT h.minute, h.host_id, sum(greatest(least(h.to_us, e.to_us) - greatest(h.from_us, e.from_us), CAST(0 AS BIGINT))) AS covered_us
+  FROM hosts AS h
+  JOIN (SELECT minute + ahead AS minute, host_id, from_us, to_us FROM engines CROSS JOIN (VALUES (-2), (-1), (1), (2)) AS reach(ahead)) AS e
+    ON e.minute = h.minute AND e.host_id = h.host_id
+  GROUP BY h.minute, h.host_id
 ),
 capacity AS (
   SELECT host_id, max(CASE WHEN capacity_type <> 'unknown' THEN capacity_type END) AS capacity_type
@@ -70,10 +93,15 @@ capacity AS (
 ),
 metered AS (
   SELECT h.minute, h.region, h.zone, h.host_id, h.host_type, coalesce(e.model, h.model) AS model,
-    coalesce(e.wall_us, h.seen_us) AS charged_us, e.wall_us IS NOT NULL AS has_engine, h.is_silent,
+    CASE
+      WHEN e.wall_us IS NOT NULL THEN e.wall_us
+      WHEN v.covered_us > 0 THEN greatest(least(h.seen_us, h.to_us - h.from_us - v.covered_us), CAST(0 AS BIGINT))
+      ELSE h.seen_us
+    END AS charged_us, e.wall_us IS NOT NULL AS has_engine, h.is_silent,
     h.requests, h.input_tokens, h.output_tokens
   FROM hosts AS h
   LEFT JOIN engines AS e ON e.minute = h.minute AND e.host_id = h.host_id
+  LEFT JOIN covered AS v ON v.minute = h.minute AND v.host_id = h.host_id
 ),
 charged AS (
   SELECT m.*, coalesce(b."option", c.capacity_type, 'on_demand') AS "option",

@@ -10,8 +10,14 @@ paid AS (
   SELECT date_trunc('day', time) AS time, region, host_type, "option",
     sum(CASE WHEN "option" = 'on_demand' THEN list_cost ELSE effective_cost END) AS cost,
     CAST(round(sum(quantity) * 3600000000.0) AS BIGINT) AS paid_us
-  FROM billing
-  WHERE charge_kind = 'host_time' AND currency = 'USD'
+  FROM (
+    SELECT time, region, host_type, "option", sum(list_cost) AS list_cost, sum(effective_cost) AS effective_cost,
+      -- what is charged beside a host's time by the hour, such as its image, makes no hour longer
+      least(sum(quantity), CAST(CAST(charge_to AS BIGINT) - CAST(time AS BIGINT) AS DOUBLE) / 3600000000.0) AS quantity
+    FROM billing
+    WHERE charge_kind = 'host_time' AND currency = 'USD'
+    GROUP BY host_id, time, charge_to, region, host_type, "option"
+  ) AS hours
   GROUP BY date_trunc('day', time), region, host_type, "option"
 ),
 compared AS (

@@ -82,14 +82,46 @@ pub(super) async fn run(common: &Common, flags: &Focus) -> std::result::Result<(
     let lakes = config.lakes_to_read(&deps).await?;
     let settings = query::Config { cache_disk_bytes: 0, max_rows: ROWS_MAX, ..config.query() };
     let query = query::build(settings, lakes, deps).await?;
-    let cannot = |error: csv::Error| cannot_write(&flags.file, error);
-    let mut writer = csv::Writer::from_path(&flags.file).map_err(cannot)?;
+    // what is under its name is whole: whoever reads it meanwhile reads the one before
+    let part = beside(&flags.file);
+    let done = match write(&query, (from_us, to_us), &flags.account, &part).await {
+        Ok(rows) => std::fs::rename(&part, &flags.file).map(|()| rows).map_err(|e| cannot_write(&flags.file, e.into())),
+        Err(failure) => Err(failure),
+    };
+    if done.is_err() {
+        // the failure is told, and an export that is run again writes this file anew
+        let _gone = std::fs::remove_file(&part);
+    }
+    let (written, unpriced) = done?;
+    print::line(format!("{}  {written} rows", flags.file.display()));
+    if unpriced > 0 {
+        print::line(format!("left out {unpriced} rows without a price: FOCUS has no unknown cost; see view unpriced"));
+    }
+    Ok(())
+}
+
+/// The unfinished file beside the one that is asked for.
+fn beside(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".part");
+    name.into()
+}
+
+/// Writes all hours. Gives the rows written, and those left out because they have no price.
+async fn write(
+    query: &query::Query,
+    (from_us, to_us): (i64, i64),
+    account: &str,
+    file: &Path,
+) -> std::result::Result<(u64, u64), Failure> {
+    let cannot = |error: csv::Error| cannot_write(file, error);
+    let mut writer = csv::Writer::from_path(file).map_err(cannot)?;
     writer.write_record(COLUMNS).map_err(cannot)?;
-    let (mut written, mut unpriced) = (0_u64, 0_u64);
+    let (mut written, mut unpriced) = (0, 0);
     for hour_us in (from_us..to_us).step_by(usize::try_from(HOUR_US).unwrap_or(usize::MAX)) {
-        let answer = ask(&query, hour_us).await?;
+        let answer = ask(query, hour_us).await?;
         for row in &answer.rows {
-            match focus(&Row::of(&answer, row), hour_us, &flags.account)? {
+            match focus(&Row::of(&answer, row), hour_us, account)? {
                 Some(fields) => {
                     writer.write_record(&fields).map_err(cannot)?;
                     written += 1;
@@ -98,12 +130,9 @@ pub(super) async fn run(common: &Common, flags: &Focus) -> std::result::Result<(
             }
         }
     }
-    writer.flush().map_err(|error| cannot(error.into()))?;
-    print::line(format!("{}  {written} rows", flags.file.display()));
-    if unpriced > 0 {
-        print::line(format!("left out {unpriced} rows without a price: FOCUS has no unknown cost; see view unpriced"));
-    }
-    Ok(())
+    let whole = writer.into_inner().map_err(|error| cannot(error.into_error().into()))?;
+    whole.sync_all().map_err(|error| cannot(error.into()))?;
+    Ok((written, unpriced))
 }
 
 fn stretch(from: &str, to: &str) -> Result<(i64, i64)> {
@@ -154,8 +183,8 @@ impl<'a> Row<'a> {
         self.get(name)?.as_str()
     }
 
-    fn number(&self, name: &str) -> f64 {
-        self.get(name).and_then(Value::as_f64).unwrap_or_default()
+    fn number(&self, name: &str) -> Option<f64> {
+        self.get(name)?.as_f64()
     }
 }
 
@@ -166,11 +195,16 @@ fn focus(row: &Row<'_>, hour_us: i64, account: &str) -> Result<Option<Vec<String
     let effective = row.text("effective_cost").unwrap_or(list);
     let billed = row.text("billed_cost").unwrap_or("0");
     let part = row.text("part").unwrap_or("unattributed");
+    // Padding, idle and whole hosts are split by something else than requests.
+    let method = row.text("method").unwrap_or_default().replace(' ', "-");
     let (month, next) = month(hour_us).ok_or_else(|| Error::invalid("a time beyond the calendar"))?;
     let whom = row.text("tenant").map_or_else(|| format!("no tenant ({part})"), str::to_owned);
     let region = row.text("region").unwrap_or_default();
     let host = row.text("host_id").unwrap_or_default();
-    let seconds = row.number("device_us") / 1e6;
+    let seconds = row.number("device_us").map(|us| us / 1e6);
+    let tokens = row.number("tokens");
+    // A unit of nothing known is none.
+    let known = |number: Option<f64>, unit: &'static str| if number.is_some() { unit } else { "" };
     let tags = |names: &[&str]| -> Map<String, Value> {
         names.iter().filter_map(|name| Some(((*name).to_owned(), row.get(name)?.clone()))).collect()
     };
@@ -198,15 +232,15 @@ fn focus(row: &Row<'_>, hour_us: i64, account: &str) -> Result<Option<Vec<String
         host,
         host,
         if host.is_empty() { "" } else { "Virtual Machine" },
-        &format!("{:.6}", seconds / 3600.0),
-        "Hours",
-        &format!("{}", row.number("tokens")),
-        "Tokens",
+        &seconds.map(|seconds| format!("{:.6}", seconds / 3600.0)).unwrap_or_default(),
+        known(seconds, "Hours"),
+        &tokens.map(|tokens| tokens.to_string()).unwrap_or_default(),
+        known(tokens, "Tokens"),
         list,
         list,
         effective,
         billed,
-        "device-time",
+        &method,
         &details.to_string(),
         &whom,
         &whom,
@@ -221,4 +255,35 @@ fn focus(row: &Row<'_>, hour_us: i64, account: &str) -> Result<Option<Vec<String
 fn cannot_write(path: &Path, error: csv::Error) -> Failure {
     let error = Error::invalid(format!("cannot write {}", path.display())).with_source(error);
     Failure::new(CANNOT_CREATE, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use telemetry::contract::AnswerColumn;
+
+    fn exported(names: &[&str], values: Vec<Value>) -> impl Fn(&str) -> String {
+        let column =
+            |name: &&str| AnswerColumn { name: (*name).to_owned(), kind: String::new(), unit: None, comment: None };
+        let columns = names.iter().map(column).collect();
+        let answer = SqlAnswer { columns, ..SqlAnswer::default() };
+        let fields = focus(&Row::of(&answer, &values), 0, "a").expect("a row").expect("a price");
+        move |name| fields[COLUMNS.iter().position(|column| *column == name).expect("a column")].clone()
+    }
+
+    /// A whole host that counts no device time worked for an unknown time, not for none.
+    #[test]
+    fn what_is_unknown_is_empty() {
+        let names = ["list_cost", "method", "device_us", "tokens"];
+        let of = exported(&names, vec![json!("1.5"), json!("whole host"), Value::Null, Value::Null]);
+        for name in ["PricingQuantity", "PricingUnit", "ConsumedQuantity", "ConsumedUnit"] {
+            assert_eq!(of(name), "", "{name}");
+        }
+        assert!(of("AllocatedMethodDetails").contains("\"x_DeviceSeconds\":null"));
+        assert_eq!(of("AllocatedMethodId"), "whole-host");
+        let of = exported(&names, vec![json!("1.5"), json!("device time"), json!(1_800_000_000), json!(0)]);
+        assert_eq!([of("PricingQuantity"), of("PricingUnit")], ["0.500000", "Hours"]);
+        assert_eq!([of("ConsumedQuantity"), of("ConsumedUnit")], ["0", "Tokens"]);
+        assert_eq!(of("AllocatedMethodId"), "device-time");
+    }
 }

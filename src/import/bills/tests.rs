@@ -75,3 +75,33 @@ async fn nothing_is_imported_where_a_row_is_refused_unless_it_may_be_skipped() {
     world.import(&file, true).await.expect("the other row");
     assert_eq!(world.rows().await, Some(1));
 }
+
+/// What is named twice is imported not at all, let alone twice: by another path, as a copy, or compressed. Parts of an export without
+/// charges are no copies of each other.
+#[tokio::test]
+async fn the_same_charges_are_not_taken_twice_in_one_call() {
+    let world = World::new().await;
+    let charges = [("01", "1.5"), ("02", "2")];
+    let file = world.file("1.csv", &charges);
+    let (copy, other) = (world.file("copy.csv", &charges), world.file("2.csv", &[("03", "1.5")]));
+    let packed = world.folder.path().join("1.csv.gz");
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut encoder, &std::fs::read(&file).expect("read")).expect("packed");
+    std::fs::write(&packed, encoder.finish().expect("packed")).expect("written");
+    let link = world.folder.path().join("link.csv");
+    std::os::unix::fs::symlink(&file, &link).expect("a link");
+    for (twice, told) in [
+        (file.clone(), "are the same file"),
+        (link, "are the same file"),
+        (copy, "has the same charges as"),
+        (packed, "has the same charges as"),
+    ] {
+        let paths = [file.clone(), other.clone(), twice];
+        let refused = world.import(&paths, false).await.expect_err("a file twice");
+        assert!(refused.kind() == Kind::Invalid && refused.to_string().contains(told), "{refused}");
+        assert_eq!(world.rows().await, Some(0));
+    }
+    let empty = ["3.csv", "4.csv"].map(|name| world.file(name, &[]));
+    world.import(&[file, other, empty[0].clone(), empty[1].clone()], false).await.expect("imported");
+    assert_eq!(world.rows().await, Some(3));
+}

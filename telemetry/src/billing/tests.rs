@@ -206,3 +206,18 @@ fn split_rows_of_containers_are_left_out_on_purpose() {
         "a type we do not know is money all the same"
     );
 }
+
+/// A month begins at its instant, however the bill writes it: seven hours after midnight in UTC is the same day's month, and seventeen o'clock
+/// seven hours behind it the next one's.
+#[test]
+fn a_period_is_that_of_the_instant() {
+    for (text, period) in [
+        ("2026-10-31T17:00:00-07:00", "2026-11"),
+        ("20261101", "2026-11"),
+        ("2026-11-01T07:00:00+07:00", "2026-11"),
+        ("2026-11-01", "2026-11"),
+    ] {
+        assert_eq!(charge(&with(FOCUS, &[("BillingPeriodStart", text)])).period, period, "{text}");
+        assert_eq!(charge(&with(CUR, &[("bill_billing_period_start_date", text)])).period, period, "{text}");
+    }
+}
