@@ -210,11 +210,11 @@ def with_scripts():
 
 
 def listed(driver, path):
-    """The rows of a page's table; a page that had to say that it is busy is asked for again."""
+    """The rows that a page's tables show, those folded below charts left out; a page that had to say that it is busy is asked for again."""
     until = time.monotonic() + PATIENCE_S
     while True:
         driver.get(BASE + path)
-        rows = [row.text for row in driver.find_elements(By.CSS_SELECTOR, "tbody tr")]
+        rows = [row.text for row in driver.find_elements(By.CSS_SELECTOR, "tbody tr") if row.is_displayed()]
         if rows or time.monotonic() > until:
             return rows
         time.sleep(1)
