@@ -78,14 +78,6 @@ engines AS (
   FROM windows
   GROUP BY minute, host_id
 ),
-covered AS (
-  -- a step over a minute's edge is charged in the minute in which it ends, and not again in those in which it began
-  SELECT h.minute, h.host_id, sum(greatest(least(h.to_us, e.to_us) - greatest(h.from_us, e.from_us), CAST(0 AS BIGINT))) AS covered_us
-  FROM hosts AS h
-  JOIN (SELECT minute + ahead AS minute, host_id, from_us, to_us FROM engines CROSS JOIN (VALUES (-2), (-1), (1), (2)) AS reach(ahead)) AS e
-    ON e.minute = h.minute AND e.host_id = h.host_id
-  GROUP BY h.minute, h.host_id
-),
 capacity AS (
   SELECT host_id, max(CASE WHEN capacity_type <> 'unknown' THEN capacity_type END) AS capacity_type
   FROM nodes
@@ -93,15 +85,14 @@ capacity AS (
 ),
 metered AS (
   SELECT h.minute, h.region, h.zone, h.host_id, h.host_type, coalesce(e.model, h.model) AS model,
-    CASE
-      WHEN e.wall_us IS NOT NULL THEN e.wall_us
-      WHEN v.covered_us > 0 THEN greatest(least(h.seen_us, h.to_us - h.from_us - v.covered_us), CAST(0 AS BIGINT))
-      ELSE h.seen_us
-    END AS charged_us, e.wall_us IS NOT NULL AS has_engine, h.is_silent,
+    -- a step over a minute's edge is charged in the minute in which it ends, and not again in those in which it began
+    coalesce(e.wall_us, greatest(CAST(0 AS BIGINT), h.seen_us
+      - greatest(CAST(0 AS BIGINT), h.to_us - coalesce(min(e.from_us) OVER (PARTITION BY h.host_id ORDER BY h.minute ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING), h.to_us))
+      - greatest(CAST(0 AS BIGINT), coalesce(max(e.to_us) OVER (PARTITION BY h.host_id ORDER BY h.minute ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING), h.from_us) - h.from_us)
+    )) AS charged_us, e.wall_us IS NOT NULL AS has_engine, h.is_silent,
     h.requests, h.input_tokens, h.output_tokens
   FROM hosts AS h
   LEFT JOIN engines AS e ON e.minute = h.minute AND e.host_id = h.host_id
-  LEFT JOIN covered AS v ON v.minute = h.minute AND v.host_id = h.host_id
 ),
 charged AS (
   SELECT m.*, coalesce(b."option", c.capacity_type, 'on_demand') AS "option",
