@@ -244,6 +244,7 @@ async fn parts_of_a_query_that_nobody_waits_for_stop() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
+    // They compute no more at once; what they hold goes back when the library sweeps its cache of parts, a minute later.
     tokio::time::timeout(Duration::from_secs(300), stopped).await.expect("the parts stop");
     // They take other parts.
     let before = query.engine.cluster.spread();

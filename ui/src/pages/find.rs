@@ -3,10 +3,10 @@
 use leptos::prelude::*;
 use viz::format::{self, Unit};
 
-use super::{logs, slo};
+use super::{logs, requests};
 use crate::ask::{Answer, Asked};
 use crate::frame::{self, Place, Sheet, keys};
-use crate::panel::{answered, heads, hint, panel, table};
+use crate::panel::{answered, hint, panel};
 use crate::server::{App, Visit};
 use crate::sql::{Where, literal};
 use crate::urlstate::{Fields, Scope, path};
@@ -43,7 +43,14 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
             panel("nodes", "Nodes of the last 30 days", "", &[&asked], body)
         });
         let calls = calls.map(|asked| {
-            let body = answered(visit, &asked, |answer| calls_of(answer, &scope));
+            let body = answered(visit, &asked, |answer| {
+                requests::calls(
+                    "Calls",
+                    "No call has this id. It may not have arrived yet: a span is sent when it ends.",
+                    answer,
+                    &scope,
+                )
+            });
             panel("calls", "Calls of the last seven days", "by trace, span or request id", &[&asked], body)
         });
         let logs = is_trace(&typed)
@@ -103,27 +110,6 @@ fn calls_sql(wanted: &str, now_us: i64) -> Option<String> {
         "SELECT time, trace_id, span_id, region, host_id, model, tenant, status, measured_at, queue_s, prefill_s, ttft_s, tpot_s, itl_max_s, e2e_s\nFROM requests\n{}\nORDER BY time\nLIMIT 50",
         clause.clause()
     ))
-}
-
-fn calls_of(answer: &Answer, scope: &Scope) -> AnyView {
-    if answer.first().is_none() {
-        return hint("No call has this id. It may not have arrived yet: a span is sent when it ends.");
-    }
-    let lines: Vec<_> = answer.rows().map(|row| slo::detail::call(&row, scope)).collect();
-    let names = [
-        "started (UTC)",
-        "status",
-        "node",
-        "model",
-        "tenant",
-        "#queue",
-        "#prefill",
-        "#TTFT",
-        "#TPOT",
-        "#longest gap",
-        "#end to end",
-    ];
-    table("Calls", heads(&names), lines.into_any())
 }
 
 fn nodes_of(answer: &Answer, scope: &Scope) -> AnyView {

@@ -6,7 +6,7 @@ use leptos::prelude::*;
 use questions::Questions;
 use viz::format::{self, Unit};
 
-use super::{TTFT_LIMIT_S, latency, logs, slo};
+use super::{TTFT_LIMIT_S, latency, logs, requests};
 use crate::ask::{Answer, Asked, Row};
 use crate::frame::{self, Place, Sheet};
 use crate::panel::plot::{Axis, P50, P90, P99, line_chart, series_of, stack_chart};
@@ -85,7 +85,9 @@ fn panels(visit: &Visit, scope: &Scope, host: &str, asks: &Asks) -> AnyView {
     let split = answered(visit, &asks.course, |answer| latency::split(answer, fine, true));
     let slow = answered(visit, &asks.course, |answer| percentiles(answer, fine));
     let peers = answered(visit, &asks.peers, peers);
-    let slowest = answered(visit, &asks.slowest, |answer| slowest(answer, scope));
+    let slowest = answered(visit, &asks.slowest, |answer| {
+        requests::calls("Slowest calls", "It served no call in this range.", answer, scope)
+    });
     let logs = answered(visit, &asks.logs, |answer| logs::list(answer, scope));
     let filter = RequestFilter { host: Some(host.to_owned()), sort: Sort::Ttft, ..RequestFilter::default() };
     let note = format!("means of {} s, which add up; prefill is from first scheduled to first token", fine.step_s);
@@ -273,25 +275,4 @@ fn peers(answer: &Answer) -> AnyView {
     names.extend(COMPARED.iter().map(|(_, name, _)| format!("#{name}")));
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     table("This node and its peers", heads(&names), lines.into_any())
-}
-
-fn slowest(answer: &Answer, scope: &Scope) -> AnyView {
-    if answer.first().is_none() {
-        return hint("It served no call in this range.");
-    }
-    let lines: Vec<_> = answer.rows().map(|row| slo::detail::call(&row, scope)).collect();
-    let names = [
-        "started (UTC)",
-        "status",
-        "node",
-        "model",
-        "tenant",
-        "#queue",
-        "#prefill",
-        "#TTFT",
-        "#TPOT",
-        "#longest gap",
-        "#end to end",
-    ];
-    table("Slowest calls", heads(&names), lines.into_any())
 }

@@ -6,7 +6,7 @@ use viz::format::{self, Unit};
 use crate::ask::{Answer, Row};
 use crate::frame::{self, Place, Sheet};
 use crate::panel::plot::{Axis, series_of, stack_chart};
-use crate::panel::{answered, empty, number, panel};
+use crate::panel::{self, answered, empty, heads, hint, number, panel, text};
 use crate::server::{App, Visit};
 use crate::sql;
 use crate::urlstate::{Dimension, Fields, RequestFilter, Scope, Sort, path};
@@ -186,6 +186,49 @@ pub(crate) fn stamp(at_us: i64) -> String {
     let time = time.trim_end_matches('Z');
     let (clock, fraction) = time.split_once('.').unwrap_or((time, "0"));
     format!("{} {clock}.{fraction:0<3}", day.get(5..).unwrap_or(day))
+}
+
+/// Calls in rows, each with its link; `nothing` says what it means that there are none. The answer has `time, trace_id, span_id, status, host_id,
+/// model, tenant` and the seconds of the columns named here.
+pub(crate) fn calls(title: &'static str, nothing: &'static str, answer: &Answer, scope: &Scope) -> AnyView {
+    if answer.first().is_none() {
+        return hint(nothing);
+    }
+    let lines: Vec<_> = answer.rows().map(|row| call(&row, scope)).collect();
+    let names = [
+        "started (UTC)",
+        "status",
+        "node",
+        "model",
+        "tenant",
+        "#queue",
+        "#prefill",
+        "#TTFT",
+        "#TPOT",
+        "#longest gap",
+        "#end to end",
+    ];
+    panel::table(title, heads(&names), lines.into_any())
+}
+
+fn call(row: &Row<'_>, scope: &Scope) -> AnyView {
+    let started = row.time("time").map_or_else(|| format::UNKNOWN.to_owned(), stamp);
+    let status = row.text("status").unwrap_or(format::UNKNOWN).to_owned();
+    let class = format!("status {status}");
+    let seconds = |column: &str| number(row.number(column), Unit::Seconds);
+    let host = row.text("host_id");
+    let node = host.map(|host| scope.link(&path(&["node", host])));
+    view! {
+        <tr>
+            <th scope="row"><a href=request_link(row, scope)>{started}</a></th>
+            <td><span class=class>{status}</span></td>
+            <td><a href=node>{host.unwrap_or(format::UNKNOWN).to_owned()}</a></td>
+            {text(row.text("model"))}
+            {text(row.text("tenant"))}
+            {seconds("queue_s")}{seconds("prefill_s")}{seconds("ttft_s")}{seconds("tpot_s")}{seconds("itl_max_s")}{seconds("e2e_s")}
+        </tr>
+    }
+    .into_any()
 }
 
 #[cfg(test)]

@@ -6,12 +6,11 @@ use viz::format::{self, Unit};
 
 use super::Objectives;
 use super::terms::{self, FAST, SLOW, State, Terms};
-use crate::ask::{Answer, Asked, Row};
+use crate::ask::{Answer, Asked};
 use crate::frame::{self, Place, Sheet};
-use crate::pages::requests::{request_link, stamp};
-use crate::pages::{different, latency};
+use crate::pages::{different, latency, requests};
 use crate::panel::plot::{Axis, line_chart, series_of};
-use crate::panel::{answered, failed, heads, hint, number, panel, table, text};
+use crate::panel::{answered, failed, hint, panel};
 use crate::server::{App, Visit};
 use crate::sql::{Where, bucket, literal, minute_step, minutes, step};
 use crate::urlstate::{Dimension, Scope, path};
@@ -151,7 +150,9 @@ fn panels(visit: &Visit, scope: &Scope, terms: &Terms, objectives: &Objectives, 
         different::view(answer, ("not good", "Every call was good"), scope, &|scope| scope.link(&here))
     });
     let measures = answered(visit, &asks.measures, |answer| different::measures(answer, "not good"));
-    let calls = answered(visit, &asks.calls, |answer| calls(answer, scope));
+    let calls = answered(visit, &asks.calls, |answer| {
+        requests::calls("Calls that were not good", "Every call that counts was good.", answer, scope)
+    });
     let note = "share of the calls that were not good against share of all calls that count; a node leads to its page, all else narrows this one";
     view! {
         {state(terms, objectives)}
@@ -209,46 +210,4 @@ fn budget(answer: &Answer, before: &Answer, terms: &Terms, axis: Axis) -> AnyVie
     }
     let line = Line { name: "budget left".to_owned(), slot: 2, values };
     line_chart(&axis.chart("Budget left", Unit::Ratio, answer, (at_us, vec![line])))
-}
-
-fn calls(answer: &Answer, scope: &Scope) -> AnyView {
-    if answer.first().is_none() {
-        return hint("Every call that counts was good.");
-    }
-    let lines: Vec<_> = answer.rows().map(|row| call(&row, scope)).collect();
-    let names = [
-        "started (UTC)",
-        "status",
-        "node",
-        "model",
-        "tenant",
-        "#queue",
-        "#prefill",
-        "#TTFT",
-        "#TPOT",
-        "#longest gap",
-        "#end to end",
-    ];
-    table("Calls that were not good", heads(&names), lines.into_any())
-}
-
-/// One call with its link; shared with the node's page.
-pub(crate) fn call(row: &Row<'_>, scope: &Scope) -> AnyView {
-    let started = row.time("time").map_or_else(|| format::UNKNOWN.to_owned(), stamp);
-    let status = row.text("status").unwrap_or(format::UNKNOWN).to_owned();
-    let class = format!("status {status}");
-    let seconds = |column: &str| number(row.number(column), Unit::Seconds);
-    let host = row.text("host_id");
-    let node = host.map(|host| scope.link(&path(&["node", host])));
-    view! {
-        <tr>
-            <th scope="row"><a href=request_link(row, scope)>{started}</a></th>
-            <td><span class=class>{status}</span></td>
-            <td><a href=node>{host.unwrap_or(format::UNKNOWN).to_owned()}</a></td>
-            {text(row.text("model"))}
-            {text(row.text("tenant"))}
-            {seconds("queue_s")}{seconds("prefill_s")}{seconds("ttft_s")}{seconds("tpot_s")}{seconds("itl_max_s")}{seconds("e2e_s")}
-        </tr>
-    }
-    .into_any()
 }
