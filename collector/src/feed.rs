@@ -6,7 +6,9 @@
 //!          └─► disk ─────────────┘
 //! ```
 //! The journal's side never waits for the rows' side. An outage of the lake costs disk, not memory, and senders do not notice
-//! it until the journal's room is used up.
+//! it until the journal's room is used up. While the lake keeps up, the brake keeps the way through memory the usual one.
+
+mod brake;
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -17,15 +19,17 @@ use service::error::{Result, chain};
 use service::task::blocking;
 use tokio::sync::watch;
 
+use self::brake::Brake;
+pub(crate) use self::brake::LAG;
 use crate::batch::Frame;
 use crate::config::BODY_MAX;
 use crate::counters::Counters;
 use crate::journal::{Cursor, Journal, Read, Stored};
 use crate::receive;
-use crate::receive::admit::Budget;
+use crate::receive::admit::{Budget, Line};
 
-/// Bodies kept in memory on their way to rows.
-const FRAMES_MAX: usize = 256;
+/// Bodies kept in memory on their way to rows, however small they are.
+const FRAMES_MAX: usize = 4_096;
 /// Bodies handed over in one go.
 const TAKEN_MAX: usize = 64;
 /// Inflated bytes read back from disk in one go, give or take a body.
@@ -36,6 +40,7 @@ pub struct Outlet {
     queue: Sender<Frame>,
     memory: Budget,
     last: watch::Sender<u64>,
+    brake: Arc<Brake>,
 }
 
 /// Where durable bodies come from.
@@ -51,31 +56,37 @@ pub(crate) struct Feed {
     /// The frame after the last one that was said to be damaged.
     reported: u64,
     counters: Counters,
+    brake: Arc<Brake>,
 }
 
-/// A feed of the journal's frames. `memory` bounds the bodies that it keeps; the others stay on disk.
-pub(crate) fn feed(journal: &Arc<Mutex<Journal>>, memory: Budget, counters: Counters) -> (Outlet, Feed) {
+/// A feed of the journal's frames. `memory` bounds the bodies that it keeps; the others stay on disk. `line` is held while rows
+/// are made from memory and there is enough of it to do.
+pub(crate) fn feed(journal: &Arc<Mutex<Journal>>, memory: Budget, line: Line, counters: Counters) -> (Outlet, Feed) {
     let (sender, queue) = bounded("collector.gather", FRAMES_MAX);
-    let (durable, last) = watch::channel(journal.lock().last());
+    let stored = journal.lock().last();
+    let (durable, last) = watch::channel(stored);
+    let brake = Arc::new(Brake::new(line, memory.clone(), stored));
     let journal = Arc::clone(journal);
     (
-        Outlet { queue: sender, memory, last: durable },
-        Feed { queue, ahead: None, last, journal, cursor: None, next: 1, reported: 1, counters },
+        Outlet { queue: sender, memory, last: durable, brake: Arc::clone(&brake) },
+        Feed { queue, ahead: None, last, journal, cursor: None, next: 1, reported: 1, counters, brake },
     )
 }
 
 impl Outlet {
     /// Keeps a body in memory if there is room; else it will be read back.
     pub(crate) fn offer(&self, mut frame: Frame) {
+        let number = frame.number;
         frame.permit = self.memory.take(frame.body.len());
-        if frame.permit.is_some() {
-            let _ = self.queue.try_send(frame);
+        if frame.permit.is_none() || self.queue.try_send(frame).is_err() {
+            self.brake.on_disk(number);
         }
     }
 
     /// Says up to which frame the journal is durable. Called after the frames were offered.
     pub(crate) fn durable(&self, last: u64) {
         self.last.send_replace(last);
+        self.brake.set();
     }
 
     /// The queue, for its depth.
@@ -90,6 +101,21 @@ impl Feed {
         self.next = after + 1;
         self.ahead = None;
         self.cursor = None;
+        // Whatever was in memory may have been taken from it.
+        self.brake.on_disk(*self.last.borrow());
+        self.brake.next(self.next);
+        self.brake.lake_lags(false);
+    }
+
+    /// What was taken is rows now, and its memory is free.
+    pub(crate) fn rows_made(&self) {
+        self.brake.next(self.next);
+        self.brake.set();
+    }
+
+    /// Whether rows wait for the lake.
+    pub(crate) fn lake_lags(&self, lags: bool) {
+        self.brake.lake_lags(lags);
     }
 
     /// Waits until there is a frame; `false` once there are none left and no more can come.

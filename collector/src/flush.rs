@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::time::Duration;
 
 use service::channel::Sender;
@@ -18,7 +19,7 @@ use service::task::blocking;
 
 use crate::batch::tables::Closed;
 use crate::batch::{Frame, Gather};
-use crate::feed::Feed;
+use crate::feed::{Feed, LAG};
 use crate::land::Halt;
 
 /// How often buffers are looked at for their age.
@@ -53,14 +54,29 @@ pub(crate) async fn run(feed: &mut Feed, gather: Gather, lanes: Lanes, clock: Sh
         let work = move || rows(gather, frames, now, all);
         let closed;
         (gather, closed) = blocking("gather rows", work).await??;
+        feed.rows_made();
         for closed in closed {
             let lane = lanes.get(closed.table.name).ok_or_else(|| Error::internal("a table without a lane"))?;
-            lane.send(closed).await?;
+            hand_over(closed, lane, feed, &clock).await?;
         }
         if all {
             return Ok(());
         }
     }
+}
+
+/// Hands a buffer to its lane, which has no room while the lake does not answer.
+async fn hand_over(closed: Closed, lane: &Sender<Closed>, feed: &Feed, clock: &SharedClock) -> Result<()> {
+    let mut sent = pin!(lane.send(closed));
+    // Cancel safe: the same send goes on after the look at the clock.
+    tokio::select! {
+        biased;
+        sent = &mut sent => return sent,
+        () = clock.sleep(LAG) => feed.lake_lags(true),
+    }
+    let sent = sent.await;
+    feed.lake_lags(false);
+    sent
 }
 
 fn rows(mut gather: Gather, frames: Vec<Frame>, now: Duration, all: bool) -> Result<(Gather, Vec<Closed>), Halt> {

@@ -69,7 +69,10 @@ pub(crate) async fn run(feed: &mut Feed, landing: &Landing, mut marks: Marks) ->
         let after = marks.values().copied().min().unwrap_or_default();
         landing.shore.progress.restart(after);
         feed.rewind(after);
-        match landing.pass(feed, &marks).await {
+        let ended = landing.pass(feed, &marks).await;
+        // All of it is read back now, for which no sender is kept waiting.
+        feed.rewind(after);
+        match ended {
             Ok(()) => return Ok(()),
             Err(Halt::Failed(error)) => return Err(error),
             Err(Halt::Poison { frame, reason }) => {

@@ -102,13 +102,14 @@ impl Pipeline {
         let waiting = Budget::new(memory / MEMORY_SHARE);
         let budget = Budget::new(memory - memory / MEMORY_SHARE);
         let (appends, bodies) = bounded::<Append>("collector.journal", APPENDS_MAX);
-        let (outlet, mut feed) = feed(&shore.journal, waiting.clone(), shore.counters.clone());
+        let line = Line::new(cpus, memory / LINE_SHARE);
+        let (outlet, mut feed) = feed(&shore.journal, waiting.clone(), line.clone(), shore.counters.clone());
         deps.metrics.queue(&appends);
         deps.metrics.queue(outlet.queue());
         let intake = Intake::new(Parts {
             clock: Arc::clone(&deps.clock),
             budget: budget.clone(),
-            line: Line::new(cpus, memory / LINE_SHARE),
+            line,
             body_bytes_max: usize::try_from(config.body_max).unwrap_or(usize::MAX),
             writers: Writers::new(&deps.principals, &deps.metrics, &deps.clock),
             digests: Arc::clone(&digests),
@@ -172,7 +173,7 @@ async fn open(
 async fn settle(landing: &mut Landing, marks: Marks) -> Result<Marks> {
     let journal = Arc::clone(&landing.shore.journal);
     tracing::warn!(id = landing.shore.journal_id, "the state directory is a copy; what it holds is committed first");
-    let (outlet, mut feed) = feed(&journal, Budget::new(0), landing.shore.counters.clone());
+    let (outlet, mut feed) = feed(&journal, Budget::new(0), Line::new(1, 0), landing.shore.counters.clone());
     drop(outlet);
     land::run(&mut feed, landing, marks).await?;
     let now = landing.shore.clock.monotonic();

@@ -5,7 +5,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
@@ -46,6 +46,11 @@ impl Budget {
         bytes.div_ceil(UNIT) <= self.units.available_permits()
     }
 
+    /// Whether half of it is taken, or more.
+    pub fn is_half_taken(&self) -> bool {
+        self.units.available_permits() * 2 <= self.total
+    }
+
     /// Bytes taken now.
     pub fn used(&self) -> usize {
         (self.total - self.units.available_permits().min(self.total)) * UNIT
@@ -84,13 +89,14 @@ pub struct Line {
 struct Length {
     bytes: AtomicUsize,
     bytes_max: usize,
+    held: AtomicBool,
     shorter: Notify,
 }
 
 impl Length {
     /// It counts what waits already, so that the largest body gets its turn too.
     fn is_full(&self) -> bool {
-        self.bytes.load(Ordering::Relaxed) >= self.bytes_max
+        self.held.load(Ordering::Relaxed) || self.bytes.load(Ordering::Relaxed) >= self.bytes_max
     }
 
     /// Lets the next one in, if there is room.
@@ -121,8 +127,16 @@ pub struct Place {
 impl Line {
     /// A line that nobody enters while `bytes_max` bytes are in it; `turns` bodies are worked on at once.
     pub fn new(turns: usize, bytes_max: usize) -> Self {
-        let length = Length { bytes: AtomicUsize::new(0), bytes_max, shorter: Notify::new() };
+        let length =
+            Length { bytes: AtomicUsize::new(0), bytes_max, held: AtomicBool::new(false), shorter: Notify::new() };
         Self { turns: Arc::new(Semaphore::new(turns)), length: Arc::new(length) }
+    }
+
+    /// Lets nobody enter while `held`, however short it is.
+    pub fn hold(&self, held: bool) {
+        if self.length.held.swap(held, Ordering::Relaxed) && !held {
+            self.length.next();
+        }
     }
 
     /// Waits until it is short enough to enter, one after the other in the order of coming; `None` if `patience` ends before.
