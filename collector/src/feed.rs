@@ -6,9 +6,10 @@
 //!          └─► disk ─────────────┘
 //! ```
 //! The journal's side never waits for the rows' side. An outage of the lake costs disk, not memory, and senders do not notice
-//! it until the journal's room is used up. While the lake keeps up, the brake keeps the way through memory the usual one.
+//! it until the journal's room is used up. While the lake keeps up, the brake keeps
+//! bodies from coming faster than they become rows, so that few have to be read back.
 
-mod brake;
+pub(crate) mod brake;
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -20,7 +21,6 @@ use service::task::blocking;
 use tokio::sync::watch;
 
 use self::brake::Brake;
-pub(crate) use self::brake::LAG;
 use crate::batch::Frame;
 use crate::config::BODY_MAX;
 use crate::counters::Counters;
@@ -59,13 +59,12 @@ pub(crate) struct Feed {
     brake: Arc<Brake>,
 }
 
-/// A feed of the journal's frames. `memory` bounds the bodies that it keeps; the others stay on disk. `line` is held while rows
-/// are made from memory and there is enough of it to do.
+/// A feed of the journal's frames. `memory` bounds the bodies that it keeps; the others stay on disk. `line` is held while half of
+/// it is taken, by the rules of the brake.
 pub(crate) fn feed(journal: &Arc<Mutex<Journal>>, memory: Budget, line: Line, counters: Counters) -> (Outlet, Feed) {
     let (sender, queue) = bounded("collector.gather", FRAMES_MAX);
-    let stored = journal.lock().last();
-    let (durable, last) = watch::channel(stored);
-    let brake = Arc::new(Brake::new(line, memory.clone(), stored));
+    let (durable, last) = watch::channel(journal.lock().last());
+    let brake = Arc::new(Brake::new(line, memory.clone()));
     let journal = Arc::clone(journal);
     (
         Outlet { queue: sender, memory, last: durable, brake: Arc::clone(&brake) },
@@ -76,10 +75,9 @@ pub(crate) fn feed(journal: &Arc<Mutex<Journal>>, memory: Budget, line: Line, co
 impl Outlet {
     /// Keeps a body in memory if there is room; else it will be read back.
     pub(crate) fn offer(&self, mut frame: Frame) {
-        let number = frame.number;
         frame.permit = self.memory.take(frame.body.len());
-        if frame.permit.is_none() || self.queue.try_send(frame).is_err() {
-            self.brake.on_disk(number);
+        if frame.permit.is_some() {
+            let _ = self.queue.try_send(frame);
         }
     }
 
@@ -101,21 +99,12 @@ impl Feed {
         self.next = after + 1;
         self.ahead = None;
         self.cursor = None;
-        // Whatever was in memory may have been taken from it.
-        self.brake.on_disk(*self.last.borrow());
-        self.brake.next(self.next);
-        self.brake.lake_lags(false);
+        self.brake.rewind();
     }
 
-    /// What was taken is rows now, and its memory is free.
-    pub(crate) fn rows_made(&self) {
-        self.brake.next(self.next);
-        self.brake.set();
-    }
-
-    /// Whether rows wait for the lake.
-    pub(crate) fn lake_lags(&self, lags: bool) {
-        self.brake.lake_lags(lags);
+    /// What keeps senders from getting ahead.
+    pub(crate) fn brake(&self) -> &Brake {
+        &self.brake
     }
 
     /// Waits until there is a frame; `false` once there are none left and no more can come.

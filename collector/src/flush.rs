@@ -19,7 +19,8 @@ use service::task::blocking;
 
 use crate::batch::tables::Closed;
 use crate::batch::{Frame, Gather};
-use crate::feed::{Feed, LAG};
+use crate::feed::Feed;
+use crate::feed::brake::{Brake, LAG};
 use crate::land::Halt;
 
 /// How often buffers are looked at for their age.
@@ -50,14 +51,19 @@ pub(crate) async fn run(feed: &mut Feed, gather: Gather, lanes: Lanes, clock: Sh
             _ => Vec::new(),
         };
         let (now, all) = (clock.monotonic(), open == Some(false));
+        let received_us = frames.last().map(|frame| frame.received_us);
         // Rows are built off the I/O threads.
         let work = move || rows(gather, frames, now, all);
         let closed;
         (gather, closed) = blocking("gather rows", work).await??;
-        feed.rows_made();
+        // The memory of what was taken is free now.
+        if let Some(received_us) = received_us {
+            feed.brake().made(received_us, clock.now_us());
+        }
+        feed.brake().set();
         for closed in closed {
             let lane = lanes.get(closed.table.name).ok_or_else(|| Error::internal("a table without a lane"))?;
-            hand_over(closed, lane, feed, &clock).await?;
+            hand_over(closed, lane, feed.brake(), &clock).await?;
         }
         if all {
             return Ok(());
@@ -66,16 +72,16 @@ pub(crate) async fn run(feed: &mut Feed, gather: Gather, lanes: Lanes, clock: Sh
 }
 
 /// Hands a buffer to its lane, which has no room while the lake does not answer.
-async fn hand_over(closed: Closed, lane: &Sender<Closed>, feed: &Feed, clock: &SharedClock) -> Result<()> {
+async fn hand_over(closed: Closed, lane: &Sender<Closed>, brake: &Brake, clock: &SharedClock) -> Result<()> {
     let mut sent = pin!(lane.send(closed));
     // Cancel safe: the same send goes on after the look at the clock.
     tokio::select! {
         biased;
         sent = &mut sent => return sent,
-        () = clock.sleep(LAG) => feed.lake_lags(true),
+        () = clock.sleep(LAG) => brake.lake_lags(true),
     }
     let sent = sent.await;
-    feed.lake_lags(false);
+    brake.lake_lags(false);
     sent
 }
 

@@ -318,20 +318,20 @@ impl Journal {
         Ok(Open { file, since: now })
     }
 
-    /// Removes what is committed: segments whose frames are all at most `through`.
+    /// Removes what is committed: the oldest segment, if its frames are all at most `through`. Says whether it did, so that there may
+    /// be another: each waits for the disk twice, and bodies that come in are not to wait for all of them.
     ///
     /// # Errors
     /// `Unavailable` if the disk does not obey; the next cut tries again.
-    pub fn cut(&mut self, through: u64, now: Duration) -> Result<()> {
+    pub fn cut(&mut self, through: u64, now: Duration) -> Result<bool> {
         let ripe = self.open.as_ref().is_some_and(|open| now.saturating_sub(open.since) >= SEGMENT_AGE);
         if (ripe || self.room.check().is_err()) && self.last() <= through {
             self.open = None;
         }
-        while let Some(segment) = self.segments.front() {
-            let active = self.segments.len() == 1 && self.open.is_some();
-            if segment.last > through || active {
-                break;
-            }
+        let active = self.segments.len() == 1 && self.open.is_some();
+        let gone = self.segments.front().filter(|segment| segment.last <= through && !active);
+        let cut = gone.is_some();
+        if let Some(segment) = gone {
             self.fade(segment).map_err(|(action, path, error)| failed(action, &path, error))?;
             self.faded.push_back((now + REMEMBERED, segment.path.with_extension("digests")));
             self.segments.pop_front();
@@ -340,7 +340,7 @@ impl Journal {
             let _ = self.disk.remove(&path);
         }
         self.room.used(self.bytes());
-        Ok(())
+        Ok(cut)
     }
 
     /// Leaves of a segment only its digests; of a damaged one also the file, under another name.
@@ -362,7 +362,7 @@ impl Journal {
     /// `Unavailable` if the disk does not obey.
     pub fn renew(&mut self, now: Duration) -> Result<()> {
         self.open = None;
-        self.cut(self.last(), now)?;
+        while self.cut(self.last(), now)? {}
         // The frames must be gone for good before they could be taken for frames of the new id.
         self.disk.sync(&self.directory).map_err(|error| failed("sync", &self.directory, error))?;
         self.id = directory::renew_id(&*self.disk, &self.directory)?;

@@ -28,8 +28,9 @@ use crate::sample::{self, Sampled};
 
 /// Bodies that may wait for the journal.
 const APPENDS_MAX: usize = 1_024;
-/// Of the memory for bodies, the part in which those that wait to become rows may stay; the others are on disk alone.
-const MEMORY_SHARE: usize = 8;
+/// Of the memory for bodies, the part in which those that wait to become rows may stay; the others are on disk alone. Half of it is
+/// for bodies that were on their way when the line began to be held.
+const MEMORY_SHARE: usize = 4;
 /// Of the memory for bodies, the part that may be on its way to the disk: with the settings as they are 16 MiB, which one CPU
 /// works off in a tenth of a second.
 const LINE_SHARE: usize = 16;

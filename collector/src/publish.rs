@@ -203,7 +203,11 @@ pub(crate) async fn retry<T, F: Future<Output = Result<T>>>(
 async fn cut(shore: &Shore) -> Result<()> {
     let (journal, progress, clock) =
         (Arc::clone(&shore.journal), Arc::clone(&shore.progress), Arc::clone(&shore.clock));
-    let work = move || journal.lock().cut(progress.through(), clock.monotonic());
+    let work = move || {
+        // The lock is free in between, so that bodies are appended meanwhile.
+        while journal.lock().cut(progress.through(), clock.monotonic())? {}
+        Ok::<_, Error>(())
+    };
     if let Err(error) = blocking("cut the journal", work).await? {
         tracing::warn!(error = chain(&error), "the journal could not be cut; the next commit tries again");
     }

@@ -197,11 +197,12 @@ fn the_journal_is_cut_and_remembers_digests() {
     let (mut journal, _) = open(directory.path());
     journal.append(&[body("a")], NOW).unwrap();
     journal.append(&[body("bb")], NOW + SEGMENT_AGE).unwrap();
-    journal.cut(0, NOW + SEGMENT_AGE).unwrap();
+    assert!(!journal.cut(0, NOW + SEGMENT_AGE).unwrap());
     assert_eq!(texts(&journal, 0).len(), 2);
-    journal.cut(1, NOW + SEGMENT_AGE).unwrap();
+    assert!(journal.cut(1, NOW + SEGMENT_AGE).unwrap());
     assert_eq!(texts(&journal, 0), [(2, "bb".to_owned())]);
-    journal.cut(2, NOW + SEGMENT_AGE * 3).unwrap();
+    assert!(journal.cut(2, NOW + SEGMENT_AGE * 3).unwrap());
+    assert!(!journal.cut(2, NOW + SEGMENT_AGE * 3).unwrap());
     assert_eq!(texts(&journal, 0), []);
     drop(journal);
     let (mut journal, digests) = open(directory.path());
@@ -378,7 +379,7 @@ fn a_journal_of_version_1_is_read() {
         let (mut journal, _) = open(directory.path());
         journal.append(&[body("gone")], NOW).unwrap();
         journal.append(&bodies, NOW + SEGMENT_AGE).unwrap();
-        journal.cut(1, NOW + SEGMENT_AGE).unwrap();
+        assert!(journal.cut(1, NOW + SEGMENT_AGE).unwrap());
         fs::create_dir_all(&fixture).unwrap();
         for entry in fs::read_dir(directory.path()).unwrap() {
             let path = entry.unwrap().path();
