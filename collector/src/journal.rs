@@ -76,6 +76,25 @@ pub struct Journal {
     _lock: disk::Lock,
 }
 
+/// A segment that the journal let go of.
+#[must_use = "its file stays"]
+pub struct Gone {
+    disk: SharedDisk,
+    /// None if the file is kept.
+    path: Option<PathBuf>,
+}
+
+impl Gone {
+    /// Removes its file, which takes some time where the disk discards what was on it.
+    ///
+    /// # Errors
+    /// `Unavailable` if the disk does not obey: then the file is read once more by the next start, which finds it committed.
+    pub fn remove(self) -> Result<()> {
+        let Some(path) = self.path else { return Ok(()) };
+        self.disk.remove(&path).map_err(|error| failed("remove", &path, error))
+    }
+}
+
 /// The segment that is appended to.
 struct Open {
     file: Box<dyn DiskFile>,
@@ -318,42 +337,42 @@ impl Journal {
         Ok(Open { file, since: now })
     }
 
-    /// Removes what is committed: the oldest segment, if its frames are all at most `through`. Says whether it did, so that there may
-    /// be another: each waits for the disk twice, and bodies that come in are not to wait for all of them.
+    /// Lets go of what is committed: the oldest segment, if its frames are all at most `through`; its file is the caller's to
+    /// remove. One at a time, and removed without the journal, since bodies that come in are not to wait for a disk that discards.
     ///
     /// # Errors
     /// `Unavailable` if the disk does not obey; the next cut tries again.
-    pub fn cut(&mut self, through: u64, now: Duration) -> Result<bool> {
+    pub fn cut(&mut self, through: u64, now: Duration) -> Result<Option<Gone>> {
         let ripe = self.open.as_ref().is_some_and(|open| now.saturating_sub(open.since) >= SEGMENT_AGE);
         if (ripe || self.room.check().is_err()) && self.last() <= through {
             self.open = None;
         }
         let active = self.segments.len() == 1 && self.open.is_some();
-        let gone = self.segments.front().filter(|segment| segment.last <= through && !active);
-        let cut = gone.is_some();
-        if let Some(segment) = gone {
-            self.fade(segment).map_err(|(action, path, error)| failed(action, &path, error))?;
+        let mut gone = None;
+        if let Some(segment) = self.segments.front().filter(|segment| segment.last <= through && !active) {
+            let path = self.fade(segment).map_err(|(action, path, error)| failed(action, &path, error))?;
             self.faded.push_back((now + REMEMBERED, segment.path.with_extension("digests")));
             self.segments.pop_front();
+            gone = Some(Gone { disk: Arc::clone(&self.disk), path });
         }
         while let Some((_, path)) = self.faded.pop_front_if(|(until, _)| *until <= now) {
             let _ = self.disk.remove(&path);
         }
         self.room.used(self.bytes());
-        Ok(cut)
+        Ok(gone)
     }
 
-    /// Leaves of a segment only its digests; of a damaged one also the file, under another name.
-    fn fade(&self, segment: &Segment) -> Result<(), (&'static str, PathBuf, io::Error)> {
+    /// Notes a segment's digests, so that its file can go; that of a damaged one is kept under another name.
+    fn fade(&self, segment: &Segment) -> Result<Option<PathBuf>, (&'static str, PathBuf, io::Error)> {
         let (disk, from) = (&*self.disk, &segment.path);
         let path = from.with_extension("digests");
         directory::write_digests(disk, &self.directory, &path, &segment.digests)
             .map_err(|error| ("write", path, error))?;
-        let gone = match segment.damaged {
-            0 => disk.remove(from),
-            _ => disk.rename(from, &from.with_extension("damaged")),
-        };
-        gone.map_err(|error| ("remove", from.clone(), error))
+        if segment.damaged == 0 {
+            return Ok(Some(from.clone()));
+        }
+        let kept = disk.rename(from, &from.with_extension("damaged"));
+        kept.map(|()| None).map_err(|error| ("rename", from.clone(), error))
     }
 
     /// Begins anew under an id of its own, for a copy of another journal all of whose frames are committed.
@@ -362,8 +381,12 @@ impl Journal {
     /// `Unavailable` if the disk does not obey.
     pub fn renew(&mut self, now: Duration) -> Result<()> {
         self.open = None;
-        while self.cut(self.last(), now)? {}
-        // The frames must be gone for good before they could be taken for frames of the new id.
+        while self.cut(self.last(), now)?.is_some() {}
+        // The frames must be gone for good before they could be taken for frames of the new id, also those of segments whose files
+        // could not be removed before.
+        for (_, path) in directory::list(&*self.disk, &self.directory)?.segments {
+            self.disk.remove(&path).map_err(|error| failed("remove", &path, error))?;
+        }
         self.disk.sync(&self.directory).map_err(|error| failed("sync", &self.directory, error))?;
         self.id = directory::renew_id(&*self.disk, &self.directory)?;
         self.copied = false;

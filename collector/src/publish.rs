@@ -204,9 +204,12 @@ async fn cut(shore: &Shore) -> Result<()> {
     let (journal, progress, clock) =
         (Arc::clone(&shore.journal), Arc::clone(&shore.progress), Arc::clone(&shore.clock));
     let work = move || {
-        // The lock is free in between, so that bodies are appended meanwhile.
-        while journal.lock().cut(progress.through(), clock.monotonic())? {}
-        Ok::<_, Error>(())
+        loop {
+            // Bodies are appended while the file is removed.
+            let gone = journal.lock().cut(progress.through(), clock.monotonic())?;
+            let Some(gone) = gone else { return Ok::<_, Error>(()) };
+            gone.remove()?;
+        }
     };
     if let Err(error) = blocking("cut the journal", work).await? {
         tracing::warn!(error = chain(&error), "the journal could not be cut; the next commit tries again");

@@ -48,6 +48,11 @@ fn texts(journal: &Journal, after: u64) -> Vec<(u64, String)> {
     frames(journal, after).into_iter().map(text).collect()
 }
 
+/// Lets go of the oldest segment, which must be there, and removes its file.
+fn cut(journal: &mut Journal, through: u64, now: Duration) {
+    journal.cut(through, now).unwrap().expect("a segment is committed").remove().unwrap();
+}
+
 /// What was appended is read back as it was, by the same id, after the process that wrote it is gone.
 #[test]
 fn bodies_survive_the_process() {
@@ -114,7 +119,7 @@ fn a_changed_byte_costs_one_frame_and_never_those_after_it() {
             let read = journal.stretch(1).unwrap().read(1, None, |_, _| true).unwrap();
             assert_eq!(read.damaged, [2..=2], "byte {at}");
             assert_eq!(digests.begin(body("second one").digest), Known::New, "its sender may send it again");
-            journal.cut(4, NOW).unwrap();
+            cut(&mut journal, 4, NOW);
             assert!(path.with_extension("damaged").exists());
         }
     }
@@ -190,6 +195,21 @@ fn a_changed_byte_in_the_last_frame_ends_the_segment() {
     assert_eq!(texts(&journal, 0), [(1, "first".to_owned())]);
 }
 
+/// A file that the disk did not give up has no frames of the id that the journal gets later.
+#[test]
+fn a_new_id_begins_with_an_empty_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(directory.path());
+    journal.append(&[body("a")], NOW).unwrap();
+    journal.append(&[body("bb")], NOW + SEGMENT_AGE).unwrap();
+    let left = journal.cut(1, NOW + SEGMENT_AGE).unwrap();
+    assert!(left.is_some(), "it is not removed");
+    journal.renew(NOW + SEGMENT_AGE).unwrap();
+    drop(journal);
+    let (journal, _) = open(directory.path());
+    assert_eq!((journal.last(), texts(&journal, 0)), (0, Vec::new()));
+}
+
 /// Committed segments go, their digests stay as long as a retry may come, and numbers go on.
 #[test]
 fn the_journal_is_cut_and_remembers_digests() {
@@ -197,12 +217,12 @@ fn the_journal_is_cut_and_remembers_digests() {
     let (mut journal, _) = open(directory.path());
     journal.append(&[body("a")], NOW).unwrap();
     journal.append(&[body("bb")], NOW + SEGMENT_AGE).unwrap();
-    assert!(!journal.cut(0, NOW + SEGMENT_AGE).unwrap());
+    assert!(journal.cut(0, NOW + SEGMENT_AGE).unwrap().is_none());
     assert_eq!(texts(&journal, 0).len(), 2);
-    assert!(journal.cut(1, NOW + SEGMENT_AGE).unwrap());
+    cut(&mut journal, 1, NOW + SEGMENT_AGE);
     assert_eq!(texts(&journal, 0), [(2, "bb".to_owned())]);
-    assert!(journal.cut(2, NOW + SEGMENT_AGE * 3).unwrap());
-    assert!(!journal.cut(2, NOW + SEGMENT_AGE * 3).unwrap());
+    cut(&mut journal, 2, NOW + SEGMENT_AGE * 3);
+    assert!(journal.cut(2, NOW + SEGMENT_AGE * 3).unwrap().is_none());
     assert_eq!(texts(&journal, 0), []);
     drop(journal);
     let (mut journal, digests) = open(directory.path());
@@ -361,7 +381,7 @@ fn room_is_used_up_and_given_back() {
     journal.append(&[body(&"x".repeat(200))], NOW).unwrap();
     let refusal = room.check().unwrap_err();
     assert!(refusal.kind().retry_after().is_some() && refusal.hint().is_some());
-    journal.cut(1, NOW + SEGMENT_AGE).unwrap();
+    cut(&mut journal, 1, NOW + SEGMENT_AGE);
     room.check().unwrap();
     room.free(9);
     assert!(room.check().is_err());
@@ -379,7 +399,7 @@ fn a_journal_of_version_1_is_read() {
         let (mut journal, _) = open(directory.path());
         journal.append(&[body("gone")], NOW).unwrap();
         journal.append(&bodies, NOW + SEGMENT_AGE).unwrap();
-        assert!(journal.cut(1, NOW + SEGMENT_AGE).unwrap());
+        cut(&mut journal, 1, NOW + SEGMENT_AGE);
         fs::create_dir_all(&fixture).unwrap();
         for entry in fs::read_dir(directory.path()).unwrap() {
             let path = entry.unwrap().path();
