@@ -144,6 +144,7 @@ impl Requests {
                 Some(Ok(frame)) => self.held.push(&frame.into_data().unwrap_or_default()),
                 Some(Err(error)) => return Some(Err(error)),
                 None => {
+                    self.calls.lock().asked_all();
                     let rest = self.held.rest();
                     return (!rest.is_empty()).then_some(Ok(rest));
                 }
@@ -207,6 +208,7 @@ impl Answers {
                 Ok(data) => {
                     self.calls.lock().moved();
                     self.frames.read(&data, |message| self.calls.lock().answered(message));
+                    self.calls.lock().is_within = self.frames.is_within();
                     return Some(Ok(data));
                 }
                 Err(end) => {
