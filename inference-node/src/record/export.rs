@@ -144,7 +144,12 @@ impl Outbox {
         }
         match record {
             Record::Step(step) => self.spans.step(step, &mut self.batch),
-            Record::Call(call) => self.batch.push(self.spans.call(&call)),
+            Record::Call(call) => {
+                self.batch.push(self.spans.call(&call));
+                if self.config.phase_spans {
+                    self.spans.phases(&call, &mut self.batch);
+                }
+            }
             Record::Relayed(relayed) => self.spans.relayed(&relayed, &mut self.batch),
             Record::Sample(taken) => {
                 // The tokens of a window are on their way before the sample that closes it.
