@@ -1,7 +1,7 @@
 //! What every service of Tokenwatt needs and none should write twice.
 //!
 //! ```text
-//! config ─► clock · channel · task · shutdown ─► secret · principal · tls ─► listen · hop ─► health · metrics · observe;  rapl
+//! config ─► clock · channel · task · shutdown ─► secret · principal · tls ─► listen ─► health · metrics · observe;  rapl
 //! ```
 //!
 //! A service is built with [`Deps`] and never reaches for the wall clock, the environment, a signal or
@@ -24,12 +24,12 @@ pub mod secret;
 pub mod principal;
 pub mod tls;
 pub mod uplink;
-pub mod hop;
 
 pub mod rapl;
 
 pub mod health;
 pub mod listen;
+pub mod hop;
 pub mod metrics;
 pub mod observe;
 pub mod signal;
