@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::world::{PATIENCE, Server, World, client, tokenwatt};
+use crate::world::{PATIENCE, Server, World, client, finish, tokenwatt};
 
 const MODEL: &str = "Llama-3-8B";
 
@@ -141,4 +141,24 @@ async fn llmeter_counts_what_the_tables_count() {
     // What the client measures holds what the node measured, and the way between them.
     let ttft = up.row("SELECT min(ttft_s), max(e2e_s) FROM requests").await;
     assert!(seen["ttft_max_s"].as_f64() >= ttft[0].as_f64(), "{seen} {ttft:?}");
+}
+
+/// What the node's benchmark says of recording is of spans that all came, and one pair of turns is too few to say how sure it is.
+#[test]
+fn the_benchmark_loses_nothing_and_has_all_its_figures() {
+    let mut command = tokenwatt(&["bench", "node", "--json", "--turns", "1", "--seconds", "1"]);
+    let said = finish(command.args(["--pace", "2000", "--slots", "32"]).env_remove("TOKENWATT_MODEL"));
+    let (printed, noted) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+    assert!(said.status.success(), "{noted}");
+    let figures: Value = serde_json::from_str(printed.trim()).expect("one line of JSON");
+    for positive in ["tokens_per_s", "tokens_per_s_unrecorded", "steps_per_s", "spans_recorded", "export_us_per_token"]
+    {
+        assert!(figures[positive].as_f64().is_some_and(|value| value > 0.0), "{positive}: {figures}");
+    }
+    assert_eq!((&figures["spans_lost"], &figures["pairs"], &figures["clients"]), (&0.into(), &1.into(), &40.into()));
+    assert_eq!(figures["pace_tokens_per_s"], 2000.0, "{figures}");
+    for unsaid in ["step_rate_change_interval", "step_rate_within_1_percent", "tokens_per_s_within_1_percent"] {
+        assert_eq!(figures.get(unsaid), Some(&Value::Null), "{figures}");
+    }
+    assert!(figures["proxy"]["added_ms_p50_of_20_chunks"].is_f64(), "{figures}");
 }

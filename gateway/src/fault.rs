@@ -73,9 +73,9 @@ impl Fault {
         }
     }
 
-    /// The frame that ends a stream which broke on the way.
+    /// The frame that ends a stream which broke on the way, perhaps within a line: it is an event of its own all the same.
     pub(crate) fn frame(self) -> String {
-        format!("data: {}\n\n", self.body())
+        format!("\n\ndata: {}\n\n", self.body())
     }
 
     fn body(self) -> serde_json::Value {

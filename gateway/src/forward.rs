@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use service::hop::{TRACEPARENT, end_to_end};
 use service::metrics::{Counter, Registry};
 use service::{Error, Result};
 use telemetry::names::{HEADER_FLEET_SECRET, HEADER_TENANT};
@@ -13,21 +14,6 @@ use crate::config::Config;
 use crate::fault::Fault;
 use crate::nodes::{Fleet, Node, Outstanding};
 use crate::record::Record;
-use crate::trace::TRACEPARENT;
-
-/// Headers of one hop only, which must not be passed on (RFC 9110, 7.6.1), and those that the client library sets itself.
-const HOP: [HeaderName; 10] = [
-    header::CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    header::HOST,
-    header::CONTENT_LENGTH,
-];
 
 /// Start of the headers that only the fleet may send.
 const OWN_PREFIX: &str = "x-tokenwatt-";
@@ -131,10 +117,9 @@ impl Forwarder {
     /// The client's headers without those of its hop, its credentials and anything only the fleet may say; and our own.
     fn headers(&self, call: &Call) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(call.headers.len() + 3);
-        let hop = named_in_connection(&call.headers);
-        for (name, value) in &call.headers {
+        for (name, value) in end_to_end(&call.headers, &[]) {
             let own = name.as_str().starts_with(OWN_PREFIX) || *name == header::AUTHORIZATION;
-            if !own && !HOP.contains(name) && !hop.contains(name) {
+            if !own {
                 headers.append(name, value.clone());
             }
         }
@@ -151,23 +136,9 @@ impl Forwarder {
     }
 }
 
-/// Headers of a node's answer that go to the client.
+/// Headers of a node's answer that go to the client. The length may be passed on: the body is relayed byte for byte.
 pub(crate) fn answer_headers(headers: &HeaderMap) -> HeaderMap {
-    let mut passed = HeaderMap::with_capacity(headers.len());
-    let hop = named_in_connection(headers);
-    for (name, value) in headers {
-        // The length may be passed on: the body is relayed byte for byte.
-        if *name == header::CONTENT_LENGTH || !HOP.contains(name) && !hop.contains(name) {
-            passed.append(name, value.clone());
-        }
-    }
-    passed
-}
-
-/// Further headers of this hop only: those that `Connection` names.
-fn named_in_connection(headers: &HeaderMap) -> Vec<HeaderName> {
-    let values = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).filter_map(|name| name.trim().parse().ok()).collect()
+    end_to_end(headers, &[header::CONTENT_LENGTH]).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 fn may_be_better_elsewhere(status: StatusCode) -> bool {

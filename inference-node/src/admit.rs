@@ -8,13 +8,14 @@ mod options;
 mod trace;
 mod urgency;
 
-pub(crate) use trace::{parent, sampled};
+pub(crate) use trace::sampled;
 
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use rand::Rng;
 use service::channel::{Receiver, bounded};
+use service::hop::TraceContext;
 use service::secret::Secret;
 use service::shutdown::CancellationToken;
 use telemetry::names;
@@ -188,8 +189,8 @@ impl Entrance {
     fn call(&self, draft: &Draft<'_>, prompts: &[Arc<[u32]>]) -> Result<Call, Fault> {
         let options = draft.options;
         let mut rng = rand::rng();
-        let (trace_id, parent_span_id) = match parent(draft.headers) {
-            Some((trace_id, span_id)) => (trace_id, Some(span_id)),
+        let (trace_id, parent_span_id) = match TraceContext::of(draft.headers) {
+            Some(caller) => (caller.trace_id, Some(caller.span_id)),
             None => (rng.random_range(1..=u128::MAX), None),
         };
         let shortest = prompts.iter().map(|prompt| prompt.len()).min().unwrap_or(0);

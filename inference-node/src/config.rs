@@ -151,6 +151,8 @@ pub struct RecordConfig {
     pub token_sampling: f64,
     /// Share of steps that are recorded as spans of their own, 0 to 1; their counts are always sent.
     pub step_sampling: f64,
+    /// Whether calls whose tokens are recorded have their phases as spans, too: queue, prefill, decode.
+    pub phase_spans: bool,
     /// Records that may wait between the step thread and the recorder; a step makes one.
     pub queue_records: usize,
     /// Spans kept while the collector does not answer (about 1 kB each); later ones are dropped and counted.
@@ -160,7 +162,7 @@ pub struct RecordConfig {
     /// Longest time that a span waits for its batch to fill.
     #[serde(with = "service::config::duration")]
     pub flush_after: Duration,
-    /// A batch that was not accepted for this long is dropped and counted.
+    /// A batch that was not accepted this long after it was made is dropped and counted.
     #[serde(with = "service::config::duration")]
     pub give_up_after: Duration,
     /// Where the kernel counts the energy of the processors, which a `cpu` node sends with its samples. Empty: it sends none.
@@ -172,6 +174,7 @@ impl Default for RecordConfig {
         Self {
             token_sampling: 1.0,
             step_sampling: 0.0,
+            phase_spans: false,
             queue_records: 8_192,
             spans_max: 100_000,
             batch_spans: 2_000,

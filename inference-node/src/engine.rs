@@ -172,8 +172,10 @@ pub enum StepTime {
 /// What a step did.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepResult {
-    /// One entry for every work item of the plan whose `yields` is set, in plan order.
+    /// One entry for every work item of the plan whose `yields` is set, in plan order; none for those that failed.
     pub tokens: Vec<NewToken>,
+    /// Sequences of the plan that cannot go on, and why, lowercase; the caller closes them. The others do not notice.
+    pub failed: Vec<(SeqId, String)>,
     /// Device and host time of the whole step.
     pub time: StepTime,
     /// One weight for every work item, in plan order: its part of the step's device time, in any

@@ -227,7 +227,7 @@ fn recording(
     let lost = Lost::new(&deps.metrics);
     let (sender, records) = bounded("node.records", config.record.queue_records);
     deps.metrics.queue(&sender);
-    let recorder = Recorder::new(sender, lost.clone());
+    let recorder = Recorder::new(sender, lost.clone()).with_phases(config.record.phase_spans);
     let uplink = Uplink::new("node.otlp_endpoint", &config.otlp_endpoint, &config.otlp, record::ATTEMPT)?;
     let (outbox, exporter) = Outbox::new(&config.record, uplink, origin, devices, start_ns, records, lost);
     let held = outbox.held();

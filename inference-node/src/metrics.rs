@@ -125,14 +125,19 @@ impl Served {
             self.limit.observe_count(u64::from(limit));
         }
         let arrival = record.call.arrival_ns;
+        // Calls whose tokens are recorded are worth looking up.
+        let time = |histogram: &Histogram, until| match record.call.sampled {
+            true => histogram.observe_traced(between(arrival, until), record.call.trace_id),
+            false => histogram.observe(between(arrival, until)),
+        };
         if let Some(content) = record.content_ns {
-            self.first_token.observe(between(arrival, content));
+            time(&self.first_token, content);
         }
         if record.outcome == Outcome::Complete {
-            self.whole.observe(between(arrival, record.end_ns));
+            time(&self.whole, record.end_ns);
         }
         let Some(scheduled) = record.scheduled_ns else { return };
-        self.queue.observe(between(arrival, scheduled));
+        time(&self.queue, scheduled);
         self.inference.observe(between(scheduled, record.end_ns));
         let Some(first) = record.first_ns else { return };
         self.prefill.observe(between(scheduled, first));

@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use service::channel::{Sender, TrySendError};
 use service::metrics::{Counter, Registry};
+use telemetry::names;
 
 use crate::proxy::Relayed;
 use crate::queue::{Call, Finish};
@@ -171,6 +172,20 @@ impl CallRecord {
         }
     }
 
+    /// Its parts, one right behind the other: name, begin, end. One that was cut off has those it came to; one whose tokens are not
+    /// recorded has none.
+    fn phases(&self) -> impl Iterator<Item = (&'static str, i64, i64)> {
+        let begins = [
+            (names::SPAN_QUEUE, Some(self.call.arrival_ns)),
+            (names::SPAN_PREFILL, self.scheduled_ns),
+            (names::SPAN_DECODE, self.first_ns),
+        ];
+        let ends = [self.scheduled_ns, self.first_ns, None].map(|end| end.unwrap_or(self.end_ns));
+        let sampled = self.call.sampled;
+        let all = begins.into_iter().zip(ends).filter(move |_| sampled);
+        all.filter_map(|((name, begin), end)| Some((name, begin?, end)))
+    }
+
     /// A choice ended.
     pub(crate) fn end_choice(&mut self, index: u32, reason: Finish) {
         if let Some(slot) = self.finish.get_mut(index as usize) {
@@ -196,6 +211,8 @@ pub(crate) enum Record {
 pub(crate) struct Recorder {
     records: Sender<Record>,
     lost: Lost,
+    /// Whether phases become spans.
+    phases: bool,
 }
 
 /// Counts what was not recorded.
@@ -220,7 +237,12 @@ impl Lost {
 
 impl Recorder {
     pub(crate) fn new(records: Sender<Record>, lost: Lost) -> Self {
-        Self { records, lost }
+        Self { records, lost, phases: false }
+    }
+
+    /// A call's phases are spans, too, and counted where they are dropped.
+    pub(crate) fn with_phases(self, phases: bool) -> Self {
+        Self { phases, ..self }
     }
 
     pub(crate) fn step(&self, record: StepRecord) {
@@ -248,7 +270,9 @@ impl Recorder {
         };
         match record {
             Record::Step(step) => self.lost.spans.add(step.spans()),
-            Record::Call(_) => self.lost.spans.inc(),
+            Record::Call(call) => {
+                self.lost.spans.add(1 + if self.phases { call.phases().count() as u64 } else { 0 });
+            }
             Record::Sample(_) => self.lost.samples.inc(),
             Record::Relayed(relayed) => {
                 self.lost.spans.add(relayed.marks.len() as u64 + u64::from(relayed.end.is_some()));

@@ -36,6 +36,7 @@ use crate::schedule::{Offer, Phase, Scheduler, StepPlan, Work};
 use crate::stream::TextStream;
 
 use calls::{Calls, Choice};
+use failure::sound;
 
 /// Everything the step thread owns.
 pub(crate) struct Driver {
@@ -285,6 +286,7 @@ impl Driver {
         // A call's record comes behind its last token's.
         self.recorder.step(record);
         self.end_choices(ended);
+        self.fail_some(&result.failed);
         self.tally.step(plan);
         self.tally.host(host);
         let carried = self.calls.carries();
@@ -303,10 +305,10 @@ impl Driver {
         let batch = u32::try_from(plan.work.len()).unwrap_or(u32::MAX);
         let mut record = StepRecord { end_ns, batch, tokens: Vec::with_capacity(plan.work.len()), detail: None };
         self.gauges.generated.add(result.tokens.len() as u64);
-        let mut tokens = result.tokens.iter();
+        let mut tokens = result.tokens.iter().peekable();
         let mut ended = Vec::new();
         for (work, share) in plan.work.iter().zip(shares) {
-            let token = if work.yields { tokens.next() } else { None };
+            let token = tokens.next_if(|token| work.yields && token.seq == work.seq);
             let Some((choice, call)) = self.calls.choice(work.seq) else { continue };
             call.record.add_device(work.phase, *share);
             choice.carried_us += share;
@@ -375,16 +377,6 @@ fn stall(work: &Work, choice: &Choice, prefill_step: u64, lag_ns: i64, end_ns: i
         Stall::Host
     } else {
         Stall::Decode
-    }
-}
-
-/// Holds an engine to its contract: one token for each work that yields, in order, and a weight for each.
-fn sound(plan: &StepPlan, result: StepResult) -> Result<StepResult, EngineError> {
-    let expected = plan.work.iter().filter(|work| work.yields).map(|work| work.seq);
-    if result.weights.len() == plan.work.len() && result.tokens.iter().map(|token| token.seq).eq(expected) {
-        Ok(result)
-    } else {
-        Err(EngineError::Step { reason: "the engine did not do what the plan says".to_owned() })
     }
 }
 

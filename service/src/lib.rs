@@ -29,6 +29,7 @@ pub mod rapl;
 
 pub mod health;
 pub mod listen;
+pub mod hop;
 pub mod metrics;
 pub mod observe;
 pub mod signal;

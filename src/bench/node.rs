@@ -1,13 +1,19 @@
 //! Node: what recording costs it, what its proxy adds to a call, and how fast the `cpu` engine computes here, one sequence alone and
 //! several in a step.
 //!
-//! Recording is measured on whole nodes under load, once simulated and paced at 20,000 tokens a second and once with the CPU engine.
+//! Recording is measured on a whole node under load, once simulated and paced at 20,000 tokens a second and once with the CPU engine;
+//! turns with and without are compared in pairs.
 //! With `--llama-cpp`, llama.cpp does the same on the same file and threads, in turns with ours; the best of all rounds counts, of
 //! each. The engine is driven by plans of this module's making, without a scheduler and without HTTP. The simulated engine has no speed to
 //! measure: its times are made up.
 
-mod proxying;
+mod pace;
+mod clients;
+mod receiver;
+mod threads;
+mod paired;
 mod recording;
+mod proxying;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +25,7 @@ use serde_json::{Value, json};
 use service::error::{Error, Result};
 
 use super::llama_cpp::Peer;
+use pace::Paced;
 use recording::Load;
 
 /// Flags of `tokenwatt bench node`.
@@ -30,14 +37,18 @@ pub(crate) struct Args {
     /// The model of the CPU engine, a GGUF file. Without one only the simulated engine and the proxy are measured.
     #[arg(long, env = "TOKENWATT_MODEL")]
     model: Option<PathBuf>,
-    /// Turns with tokens recorded and without, of which the medians are compared. 0 leaves recording and proxy out.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=99))]
+    /// Turns with tokens recorded, and as many without; they are compared in pairs, of which six say how sure it is. 0 leaves
+    /// recording and proxy out.
+    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(0..=999))]
     turns: u32,
     /// Seconds of each turn.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     seconds: u64,
-    /// Slots of the simulated engine, which set its tokens a second.
-    #[arg(long, default_value_t = 180, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    /// Tokens a second at which the simulated engine is paced.
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pace: u32,
+    /// Slots of the simulated engine: at the same pace more of them make longer steps.
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4_096))]
     slots: u32,
     /// Sequences in a step, one figure for each.
     #[arg(long, value_delimiter = ',', default_value = "1,8", value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -74,8 +85,13 @@ impl Took {
 /// The prompt, again and again until it is long enough.
 const PROMPT: &str = "A watt is a unit of power, the rate at which energy is converted from one form to another. ";
 
-/// Calls at once to the CPU engine.
+/// Calls at once to the CPU engine, and tokens of their answers: a turn has dozens of them.
 const CPU_CLIENTS: u32 = 8;
+const CPU_ANSWER_TOKENS: u32 = 64;
+/// Tokens of an answer of the simulated engine.
+const ANSWER_TOKENS: u32 = 100;
+/// Calls to the simulated engine that wait at any time, one for so many slots, so that no slot waits for a client.
+const WAITING_SHARE: u32 = 4;
 
 /// Measures and prints the figures.
 ///
@@ -85,17 +101,35 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     let length = Duration::from_secs(args.seconds);
     let mut figures = json!({});
     if args.turns > 0 {
-        let load = Load { engine: recording::paced(args.slots), clients: args.slots, length, turns: args.turns };
+        let paced = Paced::new(args.slots, args.pace)?;
+        let load = Load {
+            engine: &paced.engine,
+            clients: args.slots + args.slots.div_ceil(WAITING_SHARE),
+            slots: args.slots,
+            answer_tokens: ANSWER_TOKENS,
+            pace: Some(paced.tokens_per_s),
+            length,
+            turns: args.turns,
+        };
         figures = recording::measure(&load).await?;
         figures["proxy"] = proxying::measure().await?;
     }
     figures["bench"] = json!("node");
     figures["profile"] = json!(if cfg!(debug_assertions) { "dev" } else { "release" });
+    figures["cores"] = json!(std::thread::available_parallelism().ok().map(usize::from));
     if let Some(model) = &args.model {
         if args.turns > 0 {
             let cpu = cpu::Config { model_path: model.clone(), slots: CPU_CLIENTS, ..cpu::Config::default() };
             let engine = engine::Config { kind: EngineKind::Cpu, cpu, ..engine::Config::default() };
-            let load = Load { engine, clients: CPU_CLIENTS, length, turns: args.turns };
+            let load = Load {
+                engine: &engine,
+                clients: CPU_CLIENTS,
+                slots: CPU_CLIENTS,
+                answer_tokens: CPU_ANSWER_TOKENS,
+                pace: None,
+                length,
+                turns: args.turns,
+            };
             figures["cpu_recording"] = recording::measure(&load).await?;
         }
         // Nothing else runs meanwhile, so the thread may be kept.

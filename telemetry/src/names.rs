@@ -47,6 +47,9 @@ names! {
     SPANS:
     SPAN_REQUEST = "llm_request", "span", "one inference call; kind SERVER at the engine, CLIENT at a gateway";
     SPAN_TOKEN = "token", "span or span event", "one token or chunk; INTERNAL, parent is the request span, start is when the token before it left, end when it left";
+    SPAN_QUEUE = "queue", "span", "a call from its arrival to its first step, where the node records phases; INTERNAL, parent is the request span";
+    SPAN_PREFILL = "prefill", "span", "a call from its first step to its first token, where the node records phases; INTERNAL, parent is the request span";
+    SPAN_DECODE = "decode", "span", "a call from its first token to its end, where the node records phases; INTERNAL, parent is the request span";
     SPAN_STEP = "step", "span", "one step of an engine, where the node records steps; INTERNAL, links to the calls with work in it";
     SPAN_RETRIEVAL = "retrieval", "span", "what a retrieval-augmented application fetches before the call";
 }

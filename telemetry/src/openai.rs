@@ -13,7 +13,7 @@ pub use answer::{
 };
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The last frame of a stream, after every chunk.
 pub const DONE: &str = "[DONE]";
@@ -131,7 +131,34 @@ pub struct Options {
     /// The client's own name for its user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// All other fields of the request. Those in [`UNSERVED`] must not be ignored.
+    #[serde(flatten)]
+    pub others: Map<String, Value>,
 }
+
+/// Fields of this API, of its older versions and of open engines that ask for another answer than one without them, and that are
+/// not served: calls of functions, output of a given shape, other ways to pick tokens and to end.
+pub const UNSERVED: [&str; 19] = [
+    "functions",
+    "audio",
+    "web_search_options",
+    "structured_outputs",
+    "guided_json",
+    "guided_regex",
+    "guided_choice",
+    "guided_grammar",
+    "json_schema",
+    "regex",
+    "ebnf",
+    "grammar",
+    "stop_token_ids",
+    "min_tokens",
+    "use_beam_search",
+    "prompt_logprobs",
+    "truncate_prompt_tokens",
+    "continue_final_message",
+    "prompt_embeds",
+];
 
 /// What a stream carries besides text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]

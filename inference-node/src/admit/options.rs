@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use telemetry::openai::{ChatRequest, CompletionRequest, Message, Options};
+use telemetry::openai::{ChatRequest, CompletionRequest, Message, Options, UNSERVED};
 
 use crate::engine::{ChatMessage, Sampling};
 use crate::serve::Fault;
@@ -41,6 +41,9 @@ pub(super) fn check(options: &Options, max_tokens: Option<u32>) -> Result<(), Fa
         return Err(Fault::invalid("min_p", "min_p must be from 0 to 1"));
     }
     check_penalties(options)?;
+    for field in UNSERVED {
+        refuse(field, options.others.get(field))?;
+    }
     let stops = options.stop.as_ref().map_or(&[][..], |stop| stop.texts());
     if stops.len() > STOPS_MAX || stops.iter().any(|stop| stop.is_empty() || stop.len() > STOP_BYTES_MAX) {
         let text = format!("stop takes up to {STOPS_MAX} texts of 1 to {STOP_BYTES_MAX} bytes");
@@ -116,8 +119,7 @@ pub(super) fn check_chat(request: &ChatRequest) -> Result<(), Fault> {
     refuse("tools", request.tools.as_ref())?;
     let forced = request.tool_choice.as_ref().filter(|choice| !["none", "auto"].iter().any(|free| *choice == free));
     refuse("tool_choice", forced)?;
-    let shape = request.response_format.as_ref().filter(|format| format.get("type") != Some(&Value::from("text")));
-    refuse("response_format", shape)?;
+    check_shape(request.response_format.as_ref())?;
     let modalities = request.modalities.as_ref().filter(|modalities| **modalities != serde_json::json!(["text"]));
     refuse("modalities", modalities)
 }
@@ -130,7 +132,13 @@ pub(super) fn check_completion(request: &CompletionRequest) -> Result<(), Fault>
     if request.best_of.unwrap_or(1) > request.options.n.unwrap_or(1) {
         return Err(Fault::unsupported("best_of", "best_of above n"));
     }
+    check_shape(request.options.others.get("response_format"))?;
     refuse("suffix", request.suffix.as_ref())
+}
+
+/// Answers have no shape but that of text.
+fn check_shape(format: Option<&Value>) -> Result<(), Fault> {
+    refuse("response_format", format.filter(|format| format.get("type") != Some(&Value::from("text"))))
 }
 
 /// Refuses a value that asks for something: anything but null, false, 0, and what is empty.

@@ -18,6 +18,7 @@ fn options_that_ask_for_nothing_pass() {
         json!({"logprobs": false, "top_logprobs": 0, "logit_bias": {}, "presence_penalty": 0, "top_k": -1}),
         json!({"presence_penalty": -2, "frequency_penalty": 2, "repetition_penalty": 1.1, "min_p": 0.05}),
         json!({"logprobs": null, "stop": [], "n": 1, "temperature": 0, "top_p": 1}),
+        json!({"functions": [], "function_call": "auto", "guided_json": null, "min_tokens": 0, "store": true}),
     ] {
         let request = chat(harmless.clone());
         assert!(options::check(&request.options, None).is_ok(), "{harmless}");
@@ -37,6 +38,11 @@ fn options_that_ask_for_nothing_pass() {
         json!({"stop": ""}),
         json!({"tool_choice": "required"}),
         json!({"modalities": ["text", "audio"]}),
+        json!({"functions": [{"name": "f"}]}),
+        json!({"guided_json": {"type": "object"}}),
+        json!({"structured_outputs": {"regex": "a+"}}),
+        json!({"stop_token_ids": [2]}),
+        json!({"min_tokens": 5}),
     ] {
         let request = chat(asking.clone());
         let checked = options::check(&request.options, None).and_then(|()| options::check_chat(&request));
@@ -52,8 +58,13 @@ fn completion_options() {
         let mut body = json!({"model": "m", "prompt": "x"});
         body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
         let request: CompletionRequest = serde_json::from_value(body).unwrap();
-        options::check_completion(&request).is_ok()
+        options::check(&request.options, None).and_then(|()| options::check_completion(&request)).is_ok()
     };
+    assert!(
+        check(json!({"response_format": {"type": "text"}}))
+            && !check(json!({"response_format": {"type": "json_object"}}))
+    );
+    assert!(!check(json!({"grammar": "root ::= \"a\""})));
     assert!(check(json!({"echo": false, "best_of": 1, "suffix": null})));
     assert!(check(json!({"best_of": 3, "n": 3})));
     assert!(!check(json!({"echo": true})) && !check(json!({"best_of": 2})) && !check(json!({"suffix": "y"})));

@@ -99,6 +99,8 @@ struct Cpu {
 
 /// Rows of a step, and the sequences that they belong to.
 type Taken = (Vec<Row>, Vec<(SeqId, Sequence)>);
+/// New tokens, and who cannot go on and why.
+type Picked = (Vec<NewToken>, Vec<(SeqId, String)>);
 
 struct Sequence {
     /// Prompt, then what was generated.
@@ -165,31 +167,32 @@ impl Cpu {
         Ok((rows, taken))
     }
 
-    /// Runs the rows and picks a token for every sequence that yields one.
-    fn run(
-        &self,
-        plan: &StepPlan,
-        rows: &[Row],
-        taken: &mut [(SeqId, Sequence)],
-    ) -> Result<Vec<NewToken>, EngineError> {
+    /// Runs the rows and picks a token for every sequence that yields one. A sequence of whose logits none is a number fails, and
+    /// no other with it.
+    fn run(&self, plan: &StepPlan, rows: &[Row], taken: &mut [(SeqId, Sequence)]) -> Result<Picked, EngineError> {
         let mut caches: Vec<&mut Kv> = taken.iter_mut().map(|(_, sequence)| &mut sequence.cache).collect();
         let logits = self.model.forward(rows, &mut caches);
         let logits = logits.map_err(|error| EngineError::Step { reason: error.to_string() })?;
-        let mut tokens = Vec::with_capacity(logits.len());
+        let (mut tokens, mut failed) = (Vec::with_capacity(logits.len()), Vec::new());
         let yielding = plan.work.iter().zip(taken).filter(|(work, _)| work.yields);
         for ((work, (_, sequence)), logits) in yielding.zip(&logits) {
             let logits = &logits[..self.language.vocabulary.len()];
-            let picked = sequence.sampler.pick(logits);
-            let token = picked.ok_or_else(|| EngineError::Step { reason: "the model gave no number".to_owned() })?;
+            let Some(token) = sequence.sampler.pick(logits) else {
+                failed.push((work.seq, NO_NUMBER.to_owned()));
+                continue;
+            };
             sequence.tokens.push(token);
             let end = !sequence.sampler.rules().ignore_eos && self.language.vocabulary.is_end(token);
             let likelihoods = sequence.sampler.rules().likelihoods.filter(|_| !end);
             let likelihoods = likelihoods.map(|count| Box::new(self.language.likelihoods(logits, token, count)));
             tokens.push(NewToken { seq: work.seq, token, end, likelihoods });
         }
-        Ok(tokens)
+        Ok((tokens, failed))
     }
 }
+
+/// Why a sequence fails whose activations or weights are no numbers any more.
+const NO_NUMBER: &str = "the model's numbers overflowed: none of its logits is a number";
 
 impl Engine for Cpu {
     fn describe(&self) -> &EngineDescription {
@@ -227,10 +230,12 @@ impl Engine for Cpu {
             }
         }
         let (rows, mut taken) = self.take(plan)?;
-        let tokens = self.run(plan, &rows, &mut taken);
+        let ran = self.run(plan, &rows, &mut taken);
         self.sequences.extend(taken);
+        let (tokens, failed) = ran?;
         Ok(StepResult {
-            tokens: tokens?,
+            tokens,
+            failed,
             time: StepTime::Measured { device: started.elapsed() },
             // Every token takes the same products; what attention adds for a longer past is small beside them.
             weights: plan.work.iter().map(|work| u64::from(work.tokens)).collect(),

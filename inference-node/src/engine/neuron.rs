@@ -290,6 +290,7 @@ impl Engine for Neuron {
         };
         Ok(StepResult {
             tokens,
+            failed: Vec::new(),
             time: StepTime::Measured { device: done.device },
             // A decode graph takes as long for every row, whether somebody holds its slot or not.
             weights: vec![1; plan.work.len()],

@@ -281,7 +281,7 @@ impl Engine for Sim {
         let device = Duration::from_nanos((parts.total_ns() as f64 * self.jitter()) as u64);
         // The published times were taken around the whole call: host time is inside them.
         let time = StepTime::Modelled { device, host: Duration::ZERO, load };
-        Ok(StepResult { tokens, time, weights, padding_weight })
+        Ok(StepResult { tokens, failed: Vec::new(), time, weights, padding_weight })
     }
 
     fn close(&mut self, seq: SeqId) {

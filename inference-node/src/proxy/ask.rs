@@ -7,13 +7,14 @@ use axum::http::HeaderMap;
 use rand::Rng;
 use serde::Deserialize;
 use serde_json::Value;
+use service::hop::TraceContext;
 
 use super::Front;
 use super::call::{Asked, Follow};
 use super::dialect::{Asks, Extra, Form};
 use super::json;
 use super::read::Reader;
-use crate::admit::{parent, sampled, tenant, trusts};
+use crate::admit::{sampled, tenant, trusts};
 
 /// The fields of a request that are recorded; one that is not what it should be is the engine's to refuse.
 #[derive(Default, Deserialize)]
@@ -82,8 +83,8 @@ impl Front {
         arrival_ns: i64,
     ) -> Asked {
         let mut rng = rand::rng();
-        let (trace_id, parent_span_id) = match parent(headers) {
-            Some((trace_id, span_id)) => (trace_id, Some(span_id)),
+        let (trace_id, parent_span_id) = match TraceContext::of(headers) {
+            Some(caller) => (caller.trace_id, Some(caller.span_id)),
             None => (rng.random_range(1..=u128::MAX), None),
         };
         let model = wanted.model.as_deref().or(named).or(self.config.model.as_deref());

@@ -24,6 +24,7 @@ use futures::{Stream, stream};
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use rand::Rng;
+use service::hop::{TRACEPARENT, TraceContext};
 use tokio::sync::oneshot;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
@@ -32,9 +33,8 @@ use tower::ServiceExt;
 use self::calls::{Calls, patiently};
 use self::frame::{Frames, Held, Part, readable};
 use super::Front;
-use super::relay::{TRACEPARENT, forwarded};
+use super::relay::forwarded;
 use super::turn::Turns;
-use crate::admit::parent;
 
 /// A channel to the engine's gRPC port; connected when it is first used.
 pub(super) fn channel(url: &str, front: &super::Config) -> Result<Channel, tonic::transport::Error> {
@@ -144,6 +144,7 @@ impl Requests {
                 Some(Ok(frame)) => self.held.push(&frame.into_data().unwrap_or_default()),
                 Some(Err(error)) => return Some(Err(error)),
                 None => {
+                    self.calls.lock().asked_all();
                     let rest = self.held.rest();
                     return (!rest.is_empty()).then_some(Ok(rest));
                 }
@@ -207,6 +208,7 @@ impl Answers {
                 Ok(data) => {
                     self.calls.lock().moved();
                     self.frames.read(&data, |message| self.calls.lock().answered(message));
+                    self.calls.lock().is_within = self.frames.is_within();
                     return Some(Ok(data));
                 }
                 Err(end) => {
@@ -239,13 +241,13 @@ fn silent() -> HeaderMap {
 /// Where the caller names no trace, one is begun and passed on, so that what the engine says of the calls is told from other calls.
 /// The trace, if it begins here.
 fn stay_in_trace(headers: &mut HeaderMap) -> Option<u128> {
-    if parent(headers).is_some() {
+    if TraceContext::of(headers).is_some() {
         return None;
     }
     let mut rng = rand::rng();
-    let (trace, span) = (rng.random_range(1..=u128::MAX), rng.random_range(1..=u64::MAX));
-    headers.insert(TRACEPARENT, HeaderValue::from_str(&format!("00-{trace:032x}-{span:016x}-01")).ok()?);
-    Some(trace)
+    let (trace_id, span_id) = (rng.random_range(1..=u128::MAX), rng.random_range(1..=u64::MAX));
+    headers.insert(TRACEPARENT, TraceContext { trace_id, span_id, flags: 1 }.header()?);
+    Some(trace_id)
 }
 
 /// gRPC's code for what nobody knows.

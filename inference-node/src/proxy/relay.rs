@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderName, Method, header};
 use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt, stream};
+use service::hop::{TRACEPARENT, TraceContext, end_to_end};
 use telemetry::names;
 
 use super::ask::{Kept, Strip, Wanted, stripped};
@@ -19,21 +20,6 @@ use super::turn::Turn;
 use super::{Front, grpc, json};
 use crate::admit::sampled;
 use crate::serve::Fault;
-
-/// Headers of one hop only (RFC 9110, 7.6.1), and those that the client library sets itself.
-const HOP: [HeaderName; 10] = [
-    header::CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    header::HOST,
-    header::CONTENT_LENGTH,
-];
-pub(super) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// Largest request body.
 const BODY_MAX: usize = 8 << 20;
@@ -123,25 +109,16 @@ fn choices(asked: &Asked, body: &[u8]) -> u32 {
 
 /// The trace goes on, with this call's span as the parent.
 fn set_trace(headers: &mut HeaderMap, asked: &Asked) {
-    let text = format!("00-{:032x}-{:016x}-01", asked.trace_id, asked.span_id);
-    if let Ok(value) = HeaderValue::try_from(text) {
+    let own = TraceContext { trace_id: asked.trace_id, span_id: asked.span_id, flags: 1 };
+    if let Some(value) = own.header() {
         headers.insert(TRACEPARENT, value);
     }
 }
 
-/// Headers of the other side that go on, without those of its hop.
+/// Headers of the other side that go on, without those of its hop and our own.
 pub(super) fn forwarded(headers: &HeaderMap, kept: &[HeaderName]) -> HeaderMap {
-    let mut passed = HeaderMap::with_capacity(headers.len() + 1);
-    let connection = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
-    let named: Vec<HeaderName> =
-        connection.flat_map(|value| value.split(',')).filter_map(|name| name.trim().parse().ok()).collect();
-    for (name, value) in headers {
-        let own = name.as_str() == names::HEADER_FLEET_SECRET;
-        if kept.contains(name) || !own && !HOP.contains(name) && !named.contains(name) {
-            passed.append(name, value.clone());
-        }
-    }
-    passed
+    let passed = end_to_end(headers, kept).filter(|(name, _)| name.as_str() != names::HEADER_FLEET_SECRET);
+    passed.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// An answer that makes no tokens.

@@ -44,8 +44,13 @@ const PERMANENT: [Code; 8] = [
     Code::Unauthenticated,
 ];
 
-/// What waits to be sent.
-enum Parcel {
+/// What waits to be sent, and since when.
+struct Parcel {
+    made: Instant,
+    contents: Contents,
+}
+
+enum Contents {
     Spans(Vec<SpanData>),
     Sample(Box<ExportMetricsServiceRequest>),
 }
@@ -139,13 +144,18 @@ impl Outbox {
         }
         match record {
             Record::Step(step) => self.spans.step(step, &mut self.batch),
-            Record::Call(call) => self.batch.push(self.spans.call(&call)),
+            Record::Call(call) => {
+                self.batch.push(self.spans.call(&call));
+                if self.config.phase_spans {
+                    self.spans.phases(&call, &mut self.batch);
+                }
+            }
             Record::Relayed(relayed) => self.spans.relayed(&relayed, &mut self.batch),
             Record::Sample(taken) => {
                 // The tokens of a window are on their way before the sample that closes it.
                 self.close_batch();
                 let sample = self.metrics.request(&taken);
-                self.send(Parcel::Sample(Box::new(sample)));
+                self.send(Contents::Sample(Box::new(sample)));
             }
         }
         if self.batch.len() >= self.config.batch_spans {
@@ -156,11 +166,12 @@ impl Outbox {
     fn close_batch(&mut self) {
         if !self.batch.is_empty() {
             let batch = std::mem::take(&mut self.batch);
-            self.send(Parcel::Spans(batch));
+            self.send(Contents::Spans(batch));
         }
     }
 
-    fn send(&self, parcel: Parcel) {
+    fn send(&self, contents: Contents) {
+        let parcel = Parcel { made: Instant::now(), contents };
         let spans = parcel.spans();
         if self.held.load(Ordering::Relaxed) + spans > self.config.spans_max {
             self.lost.count(&parcel);
@@ -176,18 +187,18 @@ impl Outbox {
 
 impl Parcel {
     fn spans(&self) -> usize {
-        match self {
-            Parcel::Spans(spans) => spans.len(),
-            Parcel::Sample(_) => 0,
+        match &self.contents {
+            Contents::Spans(spans) => spans.len(),
+            Contents::Sample(_) => 0,
         }
     }
 }
 
 impl Lost {
     fn count(&self, parcel: &Parcel) {
-        match parcel {
-            Parcel::Spans(spans) => self.spans.add(spans.len() as u64),
-            Parcel::Sample(_) => self.samples.inc(),
+        match &parcel.contents {
+            Contents::Spans(spans) => self.spans.add(spans.len() as u64),
+            Contents::Sample(_) => self.samples.inc(),
         }
     }
 }
@@ -214,15 +225,15 @@ impl Connection {
     }
 
     async fn send(&mut self, parcel: &Parcel) -> Result<(), Failure> {
-        match parcel {
-            Parcel::Spans(spans) => self.spans.export(spans.clone()).await.map_err(|error| {
+        match &parcel.contents {
+            Contents::Spans(spans) => self.spans.export(spans.clone()).await.map_err(|error| {
                 let message = error.to_string();
                 // The exporter keeps the status code in its text only.
                 let code = message.split_once("gRPC code: ").map_or("", |(_, code)| code);
                 let hopeless = PERMANENT.iter().any(|known| code.starts_with(&format!("{known:?}")));
                 Failure { message, hopeless }
             }),
-            Parcel::Sample(sample) => match self.metrics.export(self.request(sample)).await {
+            Contents::Sample(sample) => match self.metrics.export(self.request(sample)).await {
                 Ok(_) => Ok(()),
                 Err(status) => {
                     let hopeless = PERMANENT.contains(&status.code());
@@ -242,13 +253,14 @@ impl Exporter {
         let mut connection = self.connect()?;
         let mut parcels = Vec::new();
         let mut waiting = VecDeque::new();
+        let mut answers = true;
         loop {
             if self.parcels.recv_many(&mut parcels, 16).await == 0 {
                 return Ok(());
             }
             waiting.extend(parcels.drain(..));
             while let Some(parcel) = waiting.pop_front() {
-                self.deliver(&mut connection, &parcel).await;
+                answers = self.deliver(&mut connection, &parcel, answers).await;
                 self.held.fetch_sub(parcel.spans(), Ordering::Relaxed);
             }
         }
@@ -269,16 +281,22 @@ impl Exporter {
         Ok(Connection { spans, metrics: MetricsServiceClient::new(channel), metadata: self.uplink.metadata() })
     }
 
-    /// Sends one parcel, the same bytes each time, so that the collector knows it again.
-    async fn deliver(&self, connection: &mut Connection, parcel: &Parcel) {
-        let give_up = Instant::now() + self.config.give_up_after;
+    /// Sends one parcel, the same bytes each time, so that the collector knows it again, until it is taken or too old. What was too
+    /// old before its turn came is tried only where the collector `answered` the last time: those behind it wait meanwhile. Returns
+    /// whether the collector answers.
+    async fn deliver(&self, connection: &mut Connection, parcel: &Parcel, answered: bool) -> bool {
+        let give_up = parcel.made + self.config.give_up_after;
+        if !answered && Instant::now() >= give_up {
+            self.lost.count(parcel);
+            return false;
+        }
         let mut pause = PAUSE.0;
         loop {
-            let Err(failure) = connection.send(parcel).await else { return };
+            let Err(failure) = connection.send(parcel).await else { return true };
             if failure.hopeless || Instant::now() + pause >= give_up {
                 tracing::warn!(reason = failure.message, "the collector did not take a batch; it is dropped");
                 self.lost.count(parcel);
-                return;
+                return failure.hopeless;
             }
             tracing::debug!(reason = failure.message, "the collector did not take a batch; sending it again");
             tokio::time::sleep(pause).await;

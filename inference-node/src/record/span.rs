@@ -79,6 +79,24 @@ impl Spans {
         }
     }
 
+    /// The spans of a call's phases.
+    pub(super) fn phases(&mut self, record: &CallRecord, spans: &mut Vec<SpanData>) {
+        let call = &record.call;
+        let tenant = call.tenant.as_ref().map(|tenant| KeyValue::new(names::TENANT, Arc::clone(tenant)));
+        for (name, begin, end) in record.phases() {
+            let id = self.span_id();
+            spans.push(SpanData {
+                span_context: context(call.trace_id, id),
+                parent_span_id: SpanId::from(call.span_id),
+                name: Cow::Borrowed(name),
+                start_time: time(begin.min(end)),
+                end_time: time(end),
+                attributes: tenant.iter().cloned().collect(),
+                ..self.empty()
+            });
+        }
+    }
+
     /// The spans of a step's tokens, and of the step itself.
     pub(super) fn step(&mut self, step: StepRecord, spans: &mut Vec<SpanData>) {
         if let Some(detail) = &step.detail {

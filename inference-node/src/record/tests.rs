@@ -55,6 +55,26 @@ fn full_channel_counts_what_it_drops() {
     assert!(matches!(receiver.try_recv(), Ok(Record::Step(step)) if step.tokens.len() == 4));
 }
 
+/// Phases follow one another without a gap, as far as a call came; where they are spans, they are counted as spans.
+#[test]
+fn phases_fill_the_call() {
+    let mut record = CallRecord::new(call(), 1);
+    record.end_ns = 9_000;
+    assert_eq!(record.phases().collect::<Vec<_>>(), [("queue", 1_000, 9_000)]);
+    (record.scheduled_ns, record.first_ns) = (Some(2_000), Some(5_000));
+    let all = [("queue", 1_000, 2_000), ("prefill", 2_000, 5_000), ("decode", 5_000, 9_000)];
+    assert_eq!(record.phases().collect::<Vec<_>>(), all);
+    for (phases, spans) in [(false, 1), (true, 4)] {
+        let (sender, receiver) = bounded("test.records", 1);
+        drop(receiver);
+        let lost = Lost::new(&Registry::new());
+        Recorder::new(sender, lost.clone()).with_phases(phases).call(record.clone());
+        assert_eq!(lost.spans.get(), spans);
+    }
+    let unsampled = Call { sampled: false, ..Arc::into_inner(call()).unwrap() };
+    assert_eq!(CallRecord::new(Arc::new(unsampled), 1).phases().count(), 0);
+}
+
 fn engine() -> EngineDescription {
     EngineDescription {
         engine: "sim".to_owned(),

@@ -25,13 +25,23 @@ enum Told {
     Closed(u64),
 }
 
-/// An engine that computes nothing; during its third step the first client goes away, or the step fails.
+/// What happens in the third step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Third {
+    /// Nothing, or the first client goes away.
+    Whole,
+    Fails,
+    /// The first sequence fails, and no other.
+    FailsForOne,
+}
+
+/// An engine that computes nothing, and in whose third step something happens.
 struct Watched {
     about: EngineDescription,
     told: Arc<Mutex<Vec<Told>>>,
     steps: u32,
     client: Option<Receiver<Event>>,
-    fails: bool,
+    third: Third,
 }
 
 impl Engine for Watched {
@@ -52,15 +62,18 @@ impl Engine for Watched {
         if self.steps == 3 {
             self.client = None;
         }
-        if self.steps == 3 && self.fails {
+        if self.steps == 3 && self.third == Third::Fails {
             std::thread::sleep(FAILED_STEP);
             return Err(EngineError::Step { reason: "a number was none".to_owned() });
         }
         self.told.lock().push(Told::Step(plan.work.iter().map(|work| work.seq.0).collect()));
         let token = |seq| NewToken { seq, token: u32::from('x'), end: false, likelihoods: None };
+        let fails = |seq| self.steps == 3 && self.third == Third::FailsForOne && seq == SeqId(0);
         let yielding = plan.work.iter().filter(|work| work.yields);
+        let (failed, whole): (Vec<_>, Vec<_>) = yielding.partition(|work| fails(work.seq));
         Ok(StepResult {
-            tokens: yielding.map(|work| token(work.seq)).collect(),
+            tokens: whole.into_iter().map(|work| token(work.seq)).collect(),
+            failed: failed.into_iter().map(|work| (work.seq, "its numbers overflowed".to_owned())).collect(),
             time: StepTime::Measured { device: Duration::from_micros(1) },
             weights: vec![1; plan.work.len()],
             padding_weight: 0,
@@ -142,13 +155,14 @@ fn job(output_max: u32) -> (Job, Receiver<Event>) {
     (Job { call: Arc::new(call), prompts: vec![[1, 2].as_slice().into()], events, _places: places }, received)
 }
 
-/// Runs an engine over these jobs to their end; the calls' records, and the busy time of the last sample, in microseconds.
-async fn run(engine: Watched, all: Vec<Job>) -> (Vec<CallRecord>, u64) {
+/// Runs an engine with so many slots over these jobs to their end; the calls' records, and the busy time of the last sample, in
+/// microseconds.
+async fn run(engine: Watched, slots: u32, all: Vec<Job>) -> (Vec<CallRecord>, u64) {
     let clock = Arc::new(NodeClock::new(service::Deps::system().clock));
     let (records, mut kept) = bounded("test.records", 1_000);
     let driver = Driver::new(Parts {
         engine: Box::new(engine),
-        scheduler: Scheduler::new(Config::default(), 1, 128),
+        scheduler: Scheduler::new(Config::default(), slots, 128),
         timeline: Timeline::new(clock),
         tally: Tally::new(&Registry::new(), &about()),
         step_sampling: 0.0,
@@ -181,8 +195,9 @@ async fn the_slot_of_a_departed_client_is_free_for_the_next_step() {
     let (first, client) = job(100);
     let (second, _listening) = job(2);
     let told = Arc::new(Mutex::new(Vec::new()));
-    let engine = Watched { about: about(), told: Arc::clone(&told), steps: 0, client: Some(client), fails: false };
-    run(engine, vec![first, second]).await;
+    let engine =
+        Watched { about: about(), told: Arc::clone(&told), steps: 0, client: Some(client), third: Third::Whole };
+    run(engine, 1, vec![first, second]).await;
     let step = |seq| Told::Step(vec![seq]);
     assert_eq!(*told.lock(), [step(0), step(0), step(0), Told::Closed(0), step(1), step(1), Told::Closed(1)]);
 }
@@ -193,8 +208,8 @@ async fn the_slot_of_a_departed_client_is_free_for_the_next_step() {
 async fn the_time_of_a_failed_step_is_paid_by_those_in_it() {
     let (first, _hears) = job(100);
     let (second, _listening) = job(2);
-    let engine = Watched { about: about(), told: Arc::default(), steps: 0, client: None, fails: true };
-    let (calls, busy_us) = run(engine, vec![first, second]).await;
+    let engine = Watched { about: about(), told: Arc::default(), steps: 0, client: None, third: Third::Fails };
+    let (calls, busy_us) = run(engine, 1, vec![first, second]).await;
     let [failed, whole] = &calls[..] else { panic!("{calls:?}") };
     assert_eq!(
         (&failed.outcome, failed.output_tokens),
@@ -205,4 +220,30 @@ async fn the_time_of_a_failed_step_is_paid_by_those_in_it() {
     assert_eq!(paid(whole), 2, "two steps of a microsecond");
     assert!(paid(failed) >= 2 + FAILED_STEP.as_micros() as u64, "{}", paid(failed));
     assert_eq!(paid(failed) + paid(whole), busy_us);
+}
+
+/// A sequence that fails in a step takes no other with it: it pays for its share and its client hears why, and the one beside it has
+/// all its tokens.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sequence_fails_alone() {
+    let ((first, mut hears), (second, _listening)) = (job(100), job(4));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let engine = Watched { about: about(), told: Arc::clone(&told), steps: 0, client: None, third: Third::FailsForOne };
+    let (calls, busy_us) = run(engine, 2, vec![first, second]).await;
+    let [failed, whole] = &calls[..] else { panic!("{calls:?}") };
+    let outcome = Outcome::Failed("its numbers overflowed".to_owned());
+    assert_eq!((&failed.outcome, failed.output_tokens), (&outcome, 1));
+    assert_eq!((&whole.outcome, whole.output_tokens), (&Outcome::Complete, 4));
+    let paid = |call: &CallRecord| call.device_us_prefill + call.device_us_decode;
+    assert_eq!(paid(failed) + paid(whole), busy_us);
+    let mut last = None;
+    while let Ok(event) = hears.try_recv() {
+        last = Some(event);
+    }
+    assert_eq!(last, Some(Event::Failed("its numbers overflowed".to_owned())));
+    let step = |all: &[u64]| Told::Step(all.to_vec());
+    assert_eq!(
+        *told.lock(),
+        [step(&[0]), step(&[1]), step(&[0, 1]), Told::Closed(0), step(&[1]), step(&[1]), Told::Closed(1)]
+    );
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::engine::{EngineError, StepTime};
+use crate::engine::{EngineError, SeqId, StepResult, StepTime};
 use crate::record::Outcome;
 use crate::schedule::StepPlan;
 
@@ -45,6 +45,16 @@ impl Driver {
         }
     }
 
+    /// Single sequences of a step cannot go on; all others do.
+    pub(super) fn fail_some(&mut self, failed: &[(SeqId, String)]) {
+        for (id, reason) in failed {
+            if let Some(key) = self.calls.call_of(*id) {
+                tracing::error!(reason, "a sequence failed");
+                self.abort(key, Outcome::Failed(reason.clone()));
+            }
+        }
+    }
+
     /// The device is gone and every sequence with it: all calls end, and the engine begins anew without any.
     fn start_again(&mut self, error: &EngineError) -> Result<(), EngineError> {
         tracing::error!(%error, "all running calls are lost; the engine starts again");
@@ -56,5 +66,16 @@ impl Driver {
         tracing::warn!("the engine has started again");
         self.component.ready();
         Ok(())
+    }
+}
+
+/// Holds an engine to its contract: one token for each work that yields and has not failed, in order, and a weight for each.
+pub(super) fn sound(plan: &StepPlan, result: StepResult) -> Result<StepResult, EngineError> {
+    let failed = |seq| result.failed.iter().any(|(id, _)| *id == seq);
+    let expected = plan.work.iter().filter(|work| work.yields && !failed(work.seq)).map(|work| work.seq);
+    if result.weights.len() == plan.work.len() && result.tokens.iter().map(|token| token.seq).eq(expected) {
+        Ok(result)
+    } else {
+        Err(EngineError::Step { reason: "the engine did not do what the plan says".to_owned() })
     }
 }

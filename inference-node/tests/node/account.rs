@@ -253,3 +253,45 @@ async fn unsampled_calls_keep_their_totals() {
     assert!(number(&calls[0], "tokenwatt.device_us.decode") > 0);
     assert_eq!(attributes(&calls[0].attributes)["tokenwatt.token_sampling"], "0");
 }
+
+/// Where phases are recorded, they are children of the call and fill it from end to end.
+#[tokio::test]
+async fn phases_are_spans_where_asked_for() {
+    let world = World::start(|config| config.record.phase_spans = true).await;
+    world.chat(&World::chat_body(5, false)).await.text().await.unwrap();
+    let received = world.end().await;
+    let [call] = &received.named("llm_request")[..] else { panic!("one call") };
+    let mut reached = call.start_time_unix_nano;
+    for name in ["queue", "prefill", "decode"] {
+        let [phase] = &received.named(name)[..] else { panic!("one {name}") };
+        assert_eq!((&phase.trace_id, &phase.parent_span_id), (&call.trace_id, &call.span_id));
+        assert_eq!(phase.start_time_unix_nano, reached, "{name}");
+        reached = phase.end_time_unix_nano;
+    }
+    assert_eq!(reached, call.end_time_unix_nano);
+    assert_eq!(received.spans().len(), 1 + 5 + 3);
+}
+
+/// The node's page names the trace of a call beside the bucket that its time to the first token is in.
+#[tokio::test]
+async fn exemplars_lead_to_traces() {
+    let world = World::start(|_| {}).await;
+    let request = world
+        .client
+        .post(format!("{}/v1/chat/completions", world.url))
+        .header("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+        .json(&World::chat_body(2, false));
+    request.send().await.unwrap().text().await.unwrap();
+    let named = async {
+        loop {
+            let page = world.client.get(format!("{}/metrics", world.url)).send().await.unwrap().text().await.unwrap();
+            let mut buckets = page.lines().filter(|line| line.starts_with("vllm:time_to_first_token_seconds_bucket"));
+            if buckets.any(|line| line.contains(" 1 # {trace_id=\"0af7651916cd43dd8448eb211c80319c\"} 0.")) {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(crate::world::PATIENCE, named).await.unwrap();
+    world.end().await;
+}

@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
 use http_body_util::{BodyExt, Full};
 use inference_node::proxy::Upstream as Engine;
 use parking_lot::Mutex;
@@ -117,7 +118,7 @@ async fn triton_grpc_without_marks() {
 }
 
 /// Serves gRPC as an engine would; its address, and what ends it.
-async fn engine(router: axum::Router) -> (String, CancellationToken) {
+pub(crate) async fn engine(router: axum::Router) -> (String, CancellationToken) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let stop = CancellationToken::new();
@@ -398,4 +399,35 @@ async fn an_engine_that_is_silent_to_an_unread_request() {
     assert_eq!(answer.trailers().unwrap()["grpc-status"], "4");
     world.end().await;
     stop.cancel();
+}
+
+/// An engine that falls silent in the middle of a message, though every call has an answer.
+#[tokio::test]
+async fn an_engine_that_falls_silent_within_a_message() {
+    let whole = inferred("a", "one", None);
+    let part = [&whole[..], &whole[..9]].concat();
+    let router = axum::Router::new().fallback(move || {
+        let part = Bytes::from(part.clone());
+        let body = futures::stream::iter([Ok::<_, axum::Error>(part)]).chain(futures::stream::pending());
+        async move { ([("content-type", "application/grpc")], Body::from_stream(body)) }
+    });
+    let (url, stop) = engine(router).await;
+    let world = before(Engine::Triton, "http://127.0.0.1:9", |proxy| {
+        proxy.upstream_grpc = Some(url);
+        proxy.idle_timeout = Duration::from_secs(1);
+    })
+    .await;
+    let request = http::Request::post("/inference.GRPCInferenceService/ModelStreamInfer")
+        .header("content-type", "application/grpc")
+        .body(tonic::body::Body::new(Body::from_stream(
+            futures::stream::iter([Ok::<_, axum::Error>(Bytes::from(asking("a")))]).chain(futures::stream::pending()),
+        )))
+        .unwrap();
+    let channel = tonic::transport::Endpoint::from_shared(world.url.clone()).unwrap().connect_lazy();
+    let answer = async { channel.oneshot(request).await.unwrap().into_body().collect().await.unwrap() };
+    let answer = tokio::time::timeout(PATIENCE, answer).await.unwrap();
+    assert_eq!(answer.trailers().unwrap()["grpc-status"], "4");
+    let received = world.end().await;
+    stop.cancel();
+    assert_eq!(recorded(&received), [call("a", Some("timeout"), 1)]);
 }

@@ -10,6 +10,7 @@ mod grpc;
 mod health;
 mod neuron;
 mod proxy;
+mod silent;
 mod upstream;
 mod world;
 

@@ -106,3 +106,17 @@ fn histograms_have_cumulative_buckets() {
         assert!(text.contains(&format!("{line}\n")), "{line} not in\n{text}");
     }
 }
+
+/// The last trace of a bucket stands behind its count; a value that is not traced leaves it there.
+#[test]
+fn buckets_have_exemplars() {
+    let registry = Registry::new();
+    let histogram = registry.histogram("tokenwatt_x_seconds", "Time.", &[]);
+    histogram.observe_traced(std::time::Duration::from_millis(30), 7);
+    histogram.observe_traced(std::time::Duration::from_millis(40), 0xAB);
+    histogram.observe(std::time::Duration::from_millis(45));
+    let text = registry.render();
+    let bucket = "tokenwatt_x_seconds_bucket{le=\"0.05\"} 3 # {trace_id=\"000000000000000000000000000000ab\"} 0.04\n";
+    assert!(text.contains(bucket), "{text}");
+    assert_eq!(text.matches(" # {").count(), 1, "{text}");
+}

@@ -4,76 +4,44 @@
 //! clients (closed loop, whole answers) ─► node ─► spans ─► a receiver that counts them
 //! ```
 //!
-//! The simulated engine is paced at so many tokens a second, so that its step rate falls if recording holds up the step thread. The CPU
-//! engine is as fast as it can be. CPU time is the kernel's count for each thread (`schedstat`).
+//! One node serves all turns, and is never idle between them. The simulated engine is paced at so many tokens a second, so that its
+//! step rate falls if recording holds up the step thread. The CPU engine is as fast as it can be. Clients and receiver have threads of
+//! their own.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use futures::future::join_all;
-use inference_node::engine::{self, EngineKind};
-use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_server::{
-    MetricsService, MetricsServiceServer,
-};
-use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsServiceRequest, ExportMetricsServiceResponse};
-use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{TraceService, TraceServiceServer};
-use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
+use inference_node::engine;
 use serde_json::{Value, json};
 use service::Deps;
 use service::error::{Error, Result};
-use service::shutdown::CancellationToken;
-use tokio::net::TcpListener;
-use tonic::{Request, Response, Status};
 
-/// Time before the measurement, in which slots fill and connections are made.
-const WARM_UP: Duration = Duration::from_secs(2);
+use super::clients::{self, Clients, Target};
+use super::paired::{Change, is_with};
+use super::receiver::{self, Receiver};
+use super::round;
+use super::threads::Threads;
+
 /// Longest time that a node may take to end.
 const ENDING: Duration = Duration::from_secs(60);
-/// Tokens of an answer. With its prompt it stays in the context bucket of 256, so that steps are alike.
-const ANSWER_TOKENS: u32 = 200;
+/// Change of a figure that must not be passed, percent.
+const ALLOWED_PERCENT: f64 = 1.0;
+/// Share of the pace that counts as reached.
+const REACHED: f64 = 0.99;
 
 /// One engine under load.
-#[derive(Clone)]
-pub(super) struct Load {
-    pub(super) engine: engine::Config,
+pub(super) struct Load<'a> {
+    pub(super) engine: &'a engine::Config,
     /// Calls at once.
     pub(super) clients: u32,
+    /// Sequences that a step holds.
+    pub(super) slots: u32,
+    /// Tokens of an answer.
+    pub(super) answer_tokens: u32,
+    /// What the engine makes at its pace, tokens a second; `None` for one that is as fast as it can be.
+    pub(super) pace: Option<f64>,
     pub(super) length: Duration,
-    /// Turns with and without.
+    /// Turns with, and as many without.
     pub(super) turns: u32,
-}
-
-/// Counts token spans.
-#[derive(Clone, Default)]
-struct Receiver {
-    tokens: Arc<AtomicU64>,
-}
-
-#[tonic::async_trait]
-impl TraceService for Receiver {
-    async fn export(
-        &self,
-        request: Request<ExportTraceServiceRequest>,
-    ) -> Result<Response<ExportTraceServiceResponse>, Status> {
-        let body = request.into_inner();
-        let scopes = body.resource_spans.iter().flat_map(|resource| &resource.scope_spans);
-        let tokens = scopes.flat_map(|scope| &scope.spans).filter(|span| span.name == telemetry::names::SPAN_TOKEN);
-        self.tokens.fetch_add(tokens.count() as u64, Ordering::Relaxed);
-        Ok(Response::new(ExportTraceServiceResponse::default()))
-    }
-}
-
-#[tonic::async_trait]
-impl MetricsService for Receiver {
-    async fn export(
-        &self,
-        _: Request<ExportMetricsServiceRequest>,
-    ) -> Result<Response<ExportMetricsServiceResponse>, Status> {
-        Ok(Response::new(ExportMetricsServiceResponse::default()))
-    }
 }
 
 /// One turn.
@@ -81,109 +49,114 @@ impl MetricsService for Receiver {
 struct Turn {
     tokens_per_s: f64,
     steps_per_s: f64,
+    /// CPU time of the step thread.
     step_ns_per_token: f64,
+    /// CPU time of the recorder's thread.
     record_us_per_token: f64,
-    /// Tokens that were recorded and not received.
-    lost: u64,
+    /// CPU time of the clients, of the receiver, and of all other threads, percent of one core.
+    clients_percent: f64,
+    receiver_percent: f64,
+    node_percent: f64,
 }
 
-/// Measures an engine with and without recording, in turns, and compares the medians.
+/// Measures an engine with and without recording, in turns, and compares pairs of them.
 ///
 /// # Errors
 /// If the node cannot be built or a call fails.
-pub(super) async fn measure(load: &Load) -> Result<Value> {
-    let (mut with, mut without) = (Vec::new(), Vec::new());
-    for _ in 0..load.turns {
-        without.push(turn(load, 0.0).await?);
-        with.push(turn(load, 1.0).await?);
-    }
-    let on = |of: fn(&Turn) -> f64| median(&with, of);
-    let off = |of: fn(&Turn) -> f64| median(&without, of);
-    let change = |of: fn(&Turn) -> f64| round(100.0 * (on(of) / off(of) - 1.0));
-    let step_ns = (on(|turn| turn.step_ns_per_token), off(|turn| turn.step_ns_per_token));
-    Ok(json!({
-        "tokens_per_s": round(on(|turn| turn.tokens_per_s)),
-        "tokens_per_s_unrecorded": round(off(|turn| turn.tokens_per_s)),
-        "tokens_per_s_change_percent": change(|turn| turn.tokens_per_s),
-        "step_rate_change_percent": change(|turn| turn.steps_per_s),
-        "step_thread_ns_per_token": round(step_ns.0),
-        "ns_per_token": round(step_ns.0 - step_ns.1),
-        "export_us_per_token": round(on(|turn| turn.record_us_per_token)),
-        "spans_lost": with.iter().map(|turn| turn.lost).sum::<u64>(),
-        "clients": load.clients,
-        "turns": load.turns,
-        "seconds": load.length.as_secs(),
-    }))
-}
-
-fn median(turns: &[Turn], of: fn(&Turn) -> f64) -> f64 {
-    let mut values: Vec<f64> = turns.iter().map(of).collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-fn round(value: f64) -> f64 {
-    (value * 1e3).round() / 1e3
-}
-
-/// A node, its receiver and its clients, for a while.
-async fn turn(load: &Load, token_sampling: f64) -> Result<Turn> {
-    let receiver = Receiver::default();
-    let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
-    let endpoint = format!("http://{}", listener.local_addr().map_err(failed)?);
-    let server = tonic::transport::Server::builder()
-        .add_service(TraceServiceServer::new(receiver.clone()))
-        .add_service(MetricsServiceServer::new(receiver.clone()))
-        .serve_with_incoming(tonic::transport::server::TcpIncoming::from(listener));
-    let server = tokio::spawn(server);
+pub(super) async fn measure(load: &Load<'_>) -> Result<Value> {
+    let (receiver, endpoint) = Receiver::start().await?;
     let deps = Deps::system();
     let mut config =
         inference_node::Config { otlp_endpoint: endpoint, engine: load.engine.clone(), ..Default::default() };
     config.http_addr.set_port(0);
-    config.record.token_sampling = token_sampling;
+    config.queue_max = config.queue_max.max(load.clients);
+    config.record.token_sampling = clients::SAMPLING;
     let node = inference_node::build(config, deps.clone()).await?;
-    let (url, about) = (format!("http://{}/v1/completions", node.http_addr()), node.engine().clone());
-    let running = tokio::spawn(node.run());
-    let stop = CancellationToken::new();
-    let client = reqwest::Client::new();
-    let model = &about.model;
-    let clients = join_all((0..load.clients).map(|seed| ask(&client, &url, model, seed, &stop)));
-    let measured = async {
-        tokio::time::sleep(WARM_UP).await;
-        let measured = window(&deps, load.length).await;
-        stop.cancel();
-        measured
+    let target = Target {
+        url: format!("http://{}/v1/completions", node.http_addr()),
+        model: node.engine().model.clone(),
+        count: load.clients,
+        tokens: load.answer_tokens,
     };
-    let (asked, mut measured) = tokio::join!(clients, measured);
-    asked.into_iter().collect::<Result<Vec<()>>>()?;
+    let running = tokio::spawn(node.run());
+    let clients = Clients::start(target)?;
+    let mut turns = Vec::new();
+    for turn in 0..2 * load.turns {
+        clients.turn(is_with(turn)).await?;
+        turns.push(window(&deps, load.length).await);
+    }
+    let recorded = clients.finish().await?;
     deps.shutdown.walk(ENDING).await;
     running.await.map_err(|error| Error::internal("the node broke").with_source(error))??;
-    server.abort();
-    if token_sampling > 0.0 {
-        let made = total(&deps, "vllm:generation_tokens_total");
-        measured.lost = (made as u64).saturating_sub(receiver.tokens.load(Ordering::Relaxed));
-    }
-    Ok(measured)
+    Ok(figures(load, &turns, recorded, receiver.finish()))
 }
 
-fn failed(error: std::io::Error) -> Error {
-    Error::internal("set up the receiver").with_source(error)
-}
-
-/// One client: the next call as soon as the last one is answered.
-async fn ask(client: &reqwest::Client, url: &str, model: &str, seed: u32, stop: &CancellationToken) -> Result<()> {
-    let body = json!({
-        "model": model, "prompt": "Tell me about harbors.", "max_tokens": ANSWER_TOKENS, "ignore_eos": true, "seed": seed,
+/// What came of the turns; `recorded` token spans were made and `received` came.
+fn figures(load: &Load<'_>, turns: &[Turn], recorded: u64, received: u64) -> Value {
+    let pairs: Vec<(Turn, Turn)> = (0..)
+        .zip(turns.chunks_exact(2))
+        .map(|(pair, turns)| if is_with(2 * pair) { (turns[1], turns[0]) } else { (turns[0], turns[1]) })
+        .collect();
+    let off = |of: fn(&Turn) -> f64| median(pairs.iter().map(|(without, _)| of(without)));
+    let on = |of: fn(&Turn) -> f64| median(pairs.iter().map(|(_, with)| of(with)));
+    let step_ns = (on(|turn| turn.step_ns_per_token), off(|turn| turn.step_ns_per_token));
+    let mut figures = json!({
+        "tokens_per_s": round(on(|turn| turn.tokens_per_s)),
+        "tokens_per_s_unrecorded": round(off(|turn| turn.tokens_per_s)),
+        "steps_per_s": round(on(|turn| turn.steps_per_s)),
+        "slots_filled_percent": round(on(|turn| turn.tokens_per_s / turn.steps_per_s) / f64::from(load.slots) * 100.0),
+        "step_thread_ns_per_token": round(step_ns.0),
+        "ns_per_token": round(step_ns.0 - step_ns.1),
+        "export_us_per_token": round(on(|turn| turn.record_us_per_token)),
+        "spans_lost": recorded.saturating_sub(received),
+        "spans_recorded": recorded,
+        "clients_cpu_percent": round(on(|turn| turn.clients_percent)),
+        "receiver_cpu_percent": round(on(|turn| turn.receiver_percent)),
+        "node_cpu_percent": round(on(|turn| turn.node_percent)),
+        "clients": load.clients,
+        "slots": load.slots,
+        "pairs": pairs.len(),
+        "seconds": load.length.as_secs_f64(),
     });
-    while !stop.is_cancelled() {
-        let answer = client.post(url).json(&body).send().await.and_then(reqwest::Response::error_for_status);
-        let answer = answer.map_err(|error| Error::internal("a call failed").with_source(error))?;
-        answer.bytes().await.map_err(|error| Error::internal("a call broke off").with_source(error))?;
+    for (name, of) in [
+        ("tokens_per_s", (|turn| turn.tokens_per_s) as fn(&Turn) -> f64),
+        ("step_rate", |turn| turn.steps_per_s),
+        ("step_thread_ns", |turn| turn.step_ns_per_token),
+    ] {
+        let pairs: Vec<(f64, f64)> = pairs.iter().map(|(without, with)| (of(without), of(with))).collect();
+        let Some(change) = Change::of(&pairs) else { continue };
+        let (percent, interval) = change.json();
+        figures[format!("{name}_change_percent")] = percent;
+        figures[format!("{name}_change_interval")] = interval;
+        if name != "step_thread_ns" {
+            figures[format!("{name}_within_1_percent")] = json!(change.within(ALLOWED_PERCENT));
+        }
     }
-    Ok(())
+    if let Some(pace) = load.pace {
+        figures["pace_tokens_per_s"] = json!(round(pace));
+        figures["short_of_pace"] = json!(short(load, pace, on(|turn| turn.steps_per_s), on(|turn| turn.tokens_per_s)));
+    }
+    figures
 }
 
-/// What a node made within a while, and what CPU time its threads took for it.
+/// Why the pace was not reached; `None` where it was.
+fn short(load: &Load<'_>, pace: f64, steps_per_s: f64, tokens_per_s: f64) -> Option<&'static str> {
+    if tokens_per_s >= REACHED * pace {
+        None
+    } else if steps_per_s < REACHED * pace / f64::from(load.slots) {
+        Some("steps came late: the step thread did not get the processor in time")
+    } else {
+        Some("slots stood empty: clients or the node's HTTP were too slow with the next calls")
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// What a node made within a while, and what CPU time threads took meanwhile.
 async fn window(deps: &Deps, length: Duration) -> Turn {
     let read = || {
         let count = |name| total(deps, name);
@@ -193,13 +166,16 @@ async fn window(deps: &Deps, length: Duration) -> Turn {
     tokio::time::sleep(length).await;
     let after = read();
     let (seconds, tokens) = ((after.0 - before.0).as_secs_f64(), after.1 - before.1);
-    let cpu_ns = |name| after.3.since(&before.3, name) as f64;
+    let cpu_ns = |name| after.3.since(&before.3, name);
+    let percent = |ns: f64| ns / seconds / 1e7;
     Turn {
         tokens_per_s: tokens / seconds,
         steps_per_s: (after.2 - before.2) / seconds,
         step_ns_per_token: cpu_ns("node.step") / tokens,
         record_us_per_token: cpu_ns("node.record") / tokens / 1e3,
-        lost: 0,
+        clients_percent: percent(cpu_ns(clients::THREAD)),
+        receiver_percent: percent(cpu_ns(receiver::THREAD)),
+        node_percent: percent(after.3.others_since(&before.3, &[clients::THREAD, receiver::THREAD])),
     }
 }
 
@@ -208,43 +184,4 @@ fn total(deps: &Deps, name: &str) -> f64 {
     let page = deps.metrics.render();
     let lines = page.lines().filter(|line| line.starts_with(name));
     lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
-}
-
-/// CPU time of this process's threads, nanoseconds by thread id, with their names.
-struct Threads(BTreeMap<u32, (String, u64)>);
-
-impl Threads {
-    fn read() -> Self {
-        let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten();
-        let one = |entry: std::io::Result<std::fs::DirEntry>| {
-            let entry = entry.ok()?;
-            Some((entry.file_name().to_str()?.parse().ok()?, Self::of(&entry.path())?))
-        };
-        Self(tasks.filter_map(one).collect())
-    }
-
-    fn of(task: &Path) -> Option<(String, u64)> {
-        let name = std::fs::read_to_string(task.join("comm")).ok()?.trim().to_owned();
-        let ran = std::fs::read_to_string(task.join("schedstat")).ok()?;
-        Some((name, ran.split_whitespace().next()?.parse().ok()?))
-    }
-
-    /// What threads of that name took since then.
-    fn since(&self, before: &Self, name: &str) -> u64 {
-        let own = self.0.iter().filter(|(_, (called, _))| called == name);
-        own.map(|(id, (_, ran))| ran - before.0.get(id).map_or(0, |(_, ran)| *ran)).sum()
-    }
-}
-
-/// The simulated engine; 180 slots make it about 20,000 tokens a second. Prompts take next to no time, so that steps are decode
-/// steps.
-pub(super) fn paced(slots: u32) -> engine::Config {
-    let sim = engine::sim::Config {
-        like: "trn1.32xlarge".to_owned(),
-        slots,
-        max_len: 1_024,
-        prefill_slowdown: 0.01,
-        ..engine::sim::Config::default()
-    };
-    engine::Config { kind: EngineKind::Sim, sim, ..engine::Config::default() }
 }

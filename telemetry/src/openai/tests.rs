@@ -16,6 +16,7 @@ fn unknown_fields_are_ignored() {
     assert_eq!(request.max_completion_tokens, Some(7));
     assert_eq!(request.options.stop.unwrap().texts(), ["\n"]);
     assert!(request.options.stream_options.unwrap().include_usage);
+    assert_eq!(request.options.others.len(), 2, "{:?}", request.options.others);
 }
 
 /// Text parts are joined in order; anything else names its kind.

@@ -193,6 +193,42 @@ fn impossible_steps_are_refused() {
     assert_eq!(step(engine.as_mut(), vec![work(1, 0, 3, true)]).len(), 1);
 }
 
+/// One activation that is no number in the first layer leaves no number among the logits, whichever products it went through.
+#[test]
+fn what_is_no_number_reaches_the_logits() {
+    for (is_even, form, name) in
+        [(true, Weights::Packed, "q8_0"), (true, Weights::F32, "f32"), (false, Weights::F32, "f32")]
+    {
+        for tensor in ["blk.0.attn_norm.weight", "blk.1.ffn_norm.weight", "output_norm.weight"] {
+            let tiny = Tiny::broken(is_even, tensor, 5..6);
+            let model = Llama::load(&mut Checkpoint::open(tiny.path()).unwrap(), form).unwrap();
+            assert_eq!(model.form(), name);
+            let rows: Vec<Row> = (3..6).map(|token| Row { token, sequence: 0, sample: true }).collect();
+            let (logits, _) = forward(&model, &rows);
+            assert!(logits.iter().flatten().all(|logit| logit.is_nan()), "{tensor} {name}");
+        }
+    }
+}
+
+/// A sequence of whose logits none is a number fails with a reason, and those in the same step go on as they would alone.
+#[test]
+fn overflow_fails_one_sequence() {
+    let hidden = 24;
+    let tiny = Tiny::broken(false, "token_embd.weight", 200 * hidden..201 * hidden);
+    let mut engine = engine(&tiny);
+    open(engine.as_mut(), 1, &[4, 5], greedy());
+    let expected = alone(engine.as_mut(), 1, &[4, 5], 2);
+    for (seq, prompt) in [(2, [4, 200]), (3, [4, 5])] {
+        open(engine.as_mut(), seq, &prompt, greedy());
+    }
+    let result = engine.step(&plan(vec![work(2, 0, 2, true), work(3, 0, 2, true)])).unwrap();
+    assert_eq!(result.failed, [(SeqId(2), NO_NUMBER.to_owned())]);
+    let mut tokens: Vec<u32> = result.tokens.iter().map(|token| token.token).collect();
+    engine.close(SeqId(2));
+    tokens.extend(step(engine.as_mut(), vec![work(3, 2, 1, true)]));
+    assert_eq!(tokens, expected);
+}
+
 /// Weights count tokens; a step takes time; the end token ends a sequence unless that is switched off.
 #[test]
 fn step_results_add_up() {

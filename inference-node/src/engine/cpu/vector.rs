@@ -60,7 +60,8 @@ widest!(
 );
 
 widest!(
-    /// Rounds activations to 8 bit, block by block: the largest of a block becomes 127, or -127.
+    /// Rounds activations to 8 bit, block by block: the largest of a block becomes 127, or -127. A block with an infinity or with
+    /// what is no number has a scale that is no number.
     round,
     round_in_lanes(values: &[f32], rounded: &mut [Rounded])
 );
@@ -105,7 +106,9 @@ pub(crate) fn turns(position: usize, frequencies: &[f32]) -> Vec<Turn> {
 
 #[inline(always)]
 fn normalize_in_lanes(row: &[f32], weights: &[f32], epsilon: f32, target: &mut [f32]) {
-    let scale = 1.0 / (dot(row, row) / row.len() as f32 + epsilon).sqrt();
+    let mean = dot(row, row) / row.len() as f32;
+    // Divided by an infinite mean, numbers too large to be squared would all be nothing.
+    let scale = if mean.is_finite() { 1.0 / (mean + epsilon).sqrt() } else { f32::NAN };
     for ((out, value), weight) in target.iter_mut().zip(row).zip(weights) {
         *out = value * scale * weight;
     }
@@ -138,15 +141,22 @@ fn attend_in_lanes(heads: Heads, past: &[Past<'_>], queries: &[f32], scores: &mu
 fn round_in_lanes(values: &[f32], rounded: &mut [Rounded]) {
     /// Smaller numbers are nothing: dividing by them would leave the range of numbers.
     const NOTHING: f32 = 1e-30;
+    /// The bit that makes a number negative.
+    const SIGN: u32 = 1 << 31;
     for (values, rounded) in values.chunks_exact(BLOCK).zip(rounded) {
-        let mut most = [0.0_f32; LANES];
+        // Sizes of floats are ordered as their bits are, with infinity above all numbers and what is no number above that.
+        let mut most = [0_u32; LANES];
         for values in values.chunks_exact(LANES) {
             for lane in 0..LANES {
-                let size = values[lane].abs();
-                most[lane] = if size > most[lane] { size } else { most[lane] };
+                most[lane] = most[lane].max(values[lane].to_bits() & !SIGN);
             }
         }
-        let most = most.into_iter().fold(0.0, f32::max);
+        let most = f32::from_bits(most.into_iter().fold(0, u32::max));
+        if !most.is_finite() {
+            // A product with it is no number either, whatever the weights are.
+            *rounded = Rounded { scale: f32::NAN, total: f32::NAN, ..Rounded::default() };
+            continue;
+        }
         let inverse = if most > NOTHING { 127.0 / most } else { 0.0 };
         let mut quants = [0_i8; BLOCK];
         for (quant, value) in quants.iter_mut().zip(values) {
@@ -291,6 +301,32 @@ mod tests {
         }
         assert_eq!((rounded[0].quants[1] >> 8) as i8, -127);
         assert_eq!((rounded[2].quants, rounded[2].total, rounded[2].excess), ([0; 8], 0.0, 0));
+    }
+
+    /// What is no number, and what is too large for one, is none afterwards: in its own block, and in all of its row.
+    #[test]
+    fn what_is_no_number_stays_none() {
+        for bad in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            for at in [BLOCK, BLOCK + 15, 2 * BLOCK - 1] {
+                let mut values = numbers(3 * BLOCK, 1.0);
+                values[at] = bad;
+                for run in [round, round_in_lanes] {
+                    let mut rounded = [Rounded::default(); 3];
+                    run(&values, &mut rounded);
+                    assert_eq!(rounded.map(|block| block.scale.is_nan()), [false, true, false], "{bad} {at}");
+                    assert_eq!(rounded.map(|block| block.total.is_nan()), [false, true, false], "{bad} {at}");
+                }
+            }
+        }
+        for bad in [f32::NAN, f32::INFINITY, -1e30] {
+            let mut row = numbers(40, 2.0);
+            row[33] = bad;
+            for run in [normalize, normalize_in_lanes] {
+                let mut out = [0.0; 40];
+                run(&row, &[1.0; 40], 1e-5, &mut out);
+                assert!(out.iter().all(|value| value.is_nan()), "{bad}");
+            }
+        }
     }
 
     /// The widest form and the plain one give the same bits, whatever the length.

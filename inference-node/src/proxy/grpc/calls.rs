@@ -38,8 +38,14 @@ pub(super) struct Calls {
     waits: usize,
     /// How many have been open.
     begun: u64,
+    /// How many of the open ones have had several answers, and may have more.
+    flowing: usize,
     /// The turns of calls that could not be read, the oldest first.
     unread: VecDeque<Turn>,
+    /// No more requests will come.
+    is_asked: bool,
+    /// Some of an answer has come, and not all of it.
+    pub(super) is_within: bool,
     /// When something went to the engine, or came from it, last.
     since: Instant,
 }
@@ -51,6 +57,8 @@ struct Open {
     turn: Option<Turn>,
     /// Its place in the order in which they began.
     begun: u64,
+    /// Answers so far.
+    answers: u64,
 }
 
 /// A call that waits for its turn.
@@ -71,7 +79,10 @@ impl Calls {
             count: 0,
             waits: 0,
             begun: 0,
+            flowing: 0,
             unread: VecDeque::new(),
+            is_asked: false,
+            is_within: false,
             since: Instant::now(),
         }
     }
@@ -110,7 +121,8 @@ impl Calls {
             self.settle(&id);
         }
         self.begun += 1;
-        self.open.entry(id).or_default().push_back(Open { follow, turn: Some(turn), begun: self.begun });
+        let open = Open { follow, turn: Some(turn), begun: self.begun, answers: 0 };
+        self.open.entry(id).or_default().push_back(open);
         self.count += 1;
         self.waits += 1;
     }
@@ -118,6 +130,12 @@ impl Calls {
     /// Some of a request went to the engine, or some of an answer came.
     pub(super) fn moved(&mut self) {
         self.since = Instant::now();
+    }
+
+    /// The client has sent its last request, and waits for the end of the stream.
+    pub(super) fn asked_all(&mut self) {
+        self.is_asked = true;
+        self.moved();
     }
 
     /// An answer came from the engine; `None` where it cannot be read.
@@ -137,8 +155,10 @@ impl Calls {
             return;
         };
         let others_wait = same.len() > 1;
-        let Some(Open { follow, turn, .. }) = same.front_mut() else { return };
+        let Some(Open { follow, turn, answers, .. }) = same.front_mut() else { return };
         follow.output(&answer.output);
+        *answers += 1;
+        self.flowing += usize::from(*answers == 2);
         // Where nothing is marked and others of that id wait, each answer is a whole one, as models give that are not decoupled.
         let is_whole = !self.streams || !self.marks && others_wait;
         let ends = answer.is_last || error.is_some() || is_whole;
@@ -149,14 +169,23 @@ impl Calls {
         if ends {
             let kind = error.as_ref().map(|_| "engine_error");
             follow.finish(kind, error);
-            same.pop_front();
-            self.count -= 1;
-            if same.is_empty()
-                && let Some(id) = whose
-            {
-                self.open.remove(&*id);
+            if let Some(id) = whose {
+                self.take(&id);
             }
         }
+    }
+
+    /// Takes out the oldest call of this id.
+    fn take(&mut self, id: &str) -> Option<Open> {
+        let same = self.open.get_mut(id)?;
+        let open = same.pop_front()?;
+        self.count -= 1;
+        self.waits -= usize::from(open.turn.is_some());
+        self.flowing -= usize::from(open.answers > 1);
+        if same.is_empty() {
+            self.open.remove(id);
+        }
+        Some(open)
     }
 
     /// The id of the open call that an answer is for; `None` where it is for one that could not be read, or for none.
@@ -183,13 +212,19 @@ impl Calls {
 
     /// Ends the oldest call of this id if it was answered, and nothing said whether that was all of it.
     fn settle(&mut self, id: &str) {
-        let Some(same) = self.open.get_mut(id) else { return };
-        let Some(open) = same.front_mut().filter(|open| open.turn.is_none()) else { return };
-        open.follow.finish_at_last_chunk();
-        same.pop_front();
-        self.count -= 1;
-        if same.is_empty() {
-            self.open.remove(id);
+        let is_answered = self.open.get(id).and_then(VecDeque::front).is_some_and(|open| open.turn.is_none());
+        if is_answered && let Some(mut open) = self.take(id) {
+            open.follow.finish_at_last_chunk();
+        }
+    }
+
+    /// Ends all calls that were answered, if nothing has come or gone for so long: nobody will say that their answers are whole.
+    fn settle_silent(&mut self, patience: Duration) {
+        if self.due(patience).is_some() || self.since.elapsed() < patience {
+            return;
+        }
+        while let Some(id) = self.oldest(false) {
+            self.settle(&id);
         }
     }
 
@@ -201,14 +236,16 @@ impl Calls {
                 Some(kind) => follow.finish(Some(kind), Some(kind.replace('_', " "))),
             }
         }
-        self.count = 0;
-        self.waits = 0;
+        (self.count, self.waits, self.flowing) = (0, 0, 0);
         self.unread.clear();
     }
 
-    /// When the engine has been silent for too long; where no call waits for it, it may be silent.
-    fn due(&self, patience: Duration) -> Instant {
-        if self.waits > 0 || !self.unread.is_empty() { self.since + patience } else { Instant::now() + patience }
+    /// When the engine has been silent for too long; `None` where it may be silent, since it owes nothing that anybody knows of: all
+    /// its calls have an answer, none has had several of them, of which nobody knows whether more come, and the client may go on
+    /// asking. A client that does not waits for the end of the stream.
+    fn due(&self, patience: Duration) -> Option<Instant> {
+        let owes = self.waits > 0 || !self.unread.is_empty() || self.flowing > 0 || self.is_within || self.is_asked;
+        owes.then(|| self.since + patience)
     }
 }
 
@@ -219,16 +256,19 @@ impl Waiting {
     }
 }
 
-/// Waits for the engine; `None` once it has said nothing for so long, though it has calls to answer.
+/// Waits for the engine; `None` once it has said nothing for so long, though more must come of it.
 pub(super) async fn patiently<T>(calls: &Mutex<Calls>, patience: Duration, what: impl Future<Output = T>) -> Option<T> {
     let mut what = pin!(what);
     loop {
-        let due = calls.lock().due(patience);
-        if due <= Instant::now() {
-            return None;
-        }
+        let due = calls.lock().due(patience).unwrap_or_else(|| Instant::now() + patience);
+        // What has come is taken however late it is asked for: a client that reads slowly is not the engine's silence.
         if let Ok(done) = tokio::time::timeout_at(due, &mut what).await {
             return Some(done);
         }
+        let mut calls = calls.lock();
+        if calls.due(patience).is_some_and(|due| due <= Instant::now()) {
+            return None;
+        }
+        calls.settle_silent(patience);
     }
 }

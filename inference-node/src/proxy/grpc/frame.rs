@@ -15,6 +15,11 @@ pub(super) struct Frames {
 }
 
 impl Frames {
+    /// Whether some of a message has come, and not all of it.
+    pub(super) fn is_within(&self) -> bool {
+        self.skip > 0 || !self.pending.is_empty()
+    }
+
     /// Gives each message that comes whole; `None` for a compressed one, and where one begins that is too long.
     pub(super) fn read(&mut self, data: &[u8], mut each: impl FnMut(Option<&[u8]>)) {
         let skipped = self.skip.min(data.len());

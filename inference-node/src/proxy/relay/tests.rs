@@ -1,3 +1,5 @@
+use axum::http::HeaderValue;
+
 use super::*;
 
 /// What was asked for behind the client's back is taken out: from frames with text, and whole where a frame holds nothing else.

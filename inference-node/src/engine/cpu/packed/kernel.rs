@@ -386,6 +386,17 @@ mod tests {
         bytes.chunks_exact(BLOCK).enumerate().map(block).collect()
     }
 
+    /// What this processor has.
+    fn levels() -> Vec<Level> {
+        match Level::highest() {
+            #[cfg(target_arch = "x86_64")]
+            Level::Wide => vec![Level::Plain, Level::Narrow, Level::Wide],
+            #[cfg(target_arch = "x86_64")]
+            Level::Narrow => vec![Level::Plain, Level::Narrow],
+            Level::Plain => vec![Level::Plain],
+        }
+    }
+
     /// Every level of this processor gives the plain one's bits, for every number of rows, with the extremes of all numbers.
     fn levels_agree<T: Tile>(tiles: &[T], blocks: usize) {
         let width = tiles.len() / blocks * LANES - 3;
@@ -399,10 +410,36 @@ mod tests {
             };
             let plain = run(Level::Plain);
             assert!(plain.iter().all(|bits| f32::from_bits(*bits) != 0.0), "{count}");
-            #[cfg(target_arch = "x86_64")]
-            for level in [Level::Narrow, Level::Wide] {
-                if level == Level::highest() || Level::highest() == Level::Wide {
-                    assert_eq!(run(level), plain, "{level:?} {count}");
+            for level in levels() {
+                assert_eq!(run(level), plain, "{level:?} {count}");
+            }
+        }
+    }
+
+    /// A block of activations that is no number makes all results of its row none, on every level of this processor, with weights of
+    /// zero as well; those of its neighbours stay as they are.
+    fn no_number_stays_none<T: Tile>(tiles: &[T]) {
+        let mut tiles = tiles.to_vec();
+        tiles[1] = T::EMPTY;
+        let (blocks, width) = (tiles.len(), LANES);
+        for count in [1, 2, 4, 8, 15] {
+            let mut input = rows(count, blocks);
+            let run = |level, input: &[Rounded]| {
+                let mut out = vec![0.0; count * width];
+                let target = Out { start: out.as_mut_ptr(), width };
+                some_tiles(level, &tiles, blocks, &grouped(input, blocks), 0..1, &target);
+                out
+            };
+            let sound = run(Level::Plain, &input);
+            let bad = count / 2;
+            crate::engine::cpu::vector::round(&[f32::NAN; BLOCK], &mut input[bad * blocks + 1..][..1]);
+            for level in levels() {
+                for (row, (results, sound)) in run(level, &input).chunks(width).zip(sound.chunks(width)).enumerate() {
+                    if row == bad {
+                        assert!(results.iter().all(|value| value.is_nan()), "{level:?} {count}: {results:?}");
+                    } else {
+                        assert_eq!(results, sound, "{level:?} {count}");
+                    }
                 }
             }
         }
@@ -419,6 +456,7 @@ mod tests {
             }
         }
         levels_agree(&tiles, 3);
+        no_number_stays_none(&tiles[..3]);
     }
 
     #[test]
@@ -432,5 +470,6 @@ mod tests {
             }
         }
         levels_agree(&tiles, 3);
+        no_number_stays_none(&tiles[..3]);
     }
 }

@@ -33,22 +33,37 @@ struct Sizes {
     vocabulary: usize,
 }
 
+impl Sizes {
+    const ODD: Self = Self { hidden: 24, heads: 3, kv_heads: 1, head_dim: 8, feed_forward: 20, vocabulary: 260 };
+    const EVEN: Self = Self { hidden: 64, heads: 4, kv_heads: 2, head_dim: 16, feed_forward: 96, vocabulary: 272 };
+}
+
 impl Tiny {
     /// Sizes that the 8-bit kernels do not take: computed in f32 everywhere.
     pub(super) fn odd() -> Self {
-        Self::write(Sizes { hidden: 24, heads: 3, kv_heads: 1, head_dim: 8, feed_forward: 20, vocabulary: 260 })
+        Self::write(Sizes::ODD, |_, _| {})
     }
 
     /// Sizes that the 8-bit kernels take, where the processor has them.
     pub(super) fn even() -> Self {
-        Self::write(Sizes { hidden: 64, heads: 4, kv_heads: 2, head_dim: 16, feed_forward: 96, vocabulary: 272 })
+        Self::write(Sizes::EVEN, |_, _| {})
+    }
+
+    /// One of the two, with weights that are no numbers where `at` says: places in a tensor of that name.
+    pub(super) fn broken(is_even: bool, name: &str, at: std::ops::Range<usize>) -> Self {
+        let sizes = if is_even { Sizes::EVEN } else { Sizes::ODD };
+        Self::write(sizes, |tensor, values| {
+            if tensor == name {
+                values[at.clone()].fill(f32::NAN);
+            }
+        })
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    fn write(sizes: Sizes) -> Self {
+    fn write(sizes: Sizes, change: impl Fn(&str, &mut [f32])) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("tokenwatt-tiny-{}-{}.gguf", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(name);
@@ -58,7 +73,8 @@ impl Tiny {
             // Norm weights near one, the others small enough that logits stay in range.
             let (centre, spread) = if rows == 0 { (1.0, 0.2) } else { (0.0, 2.0 / (columns as f32).sqrt()) };
             let count = rows.max(1) * columns;
-            let values: Vec<f32> = (0..count).map(|_| centre + spread * random()).collect();
+            let mut values: Vec<f32> = (0..count).map(|_| centre + spread * random()).collect();
+            change(&name, &mut values);
             let shape = if rows == 0 { vec![columns] } else { vec![rows, columns] };
             let tensor = Tensor::from_vec(values.clone(), shape, &Device::Cpu).unwrap();
             tensors.push((name.clone(), QTensor::quantize(&tensor, GgmlDType::F32).unwrap()));
