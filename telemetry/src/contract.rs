@@ -23,6 +23,10 @@ pub struct SqlRequest {
     /// Time zone in which times without one are read, such as `Europe/Dublin`; UTC if none is given.
     #[serde(default)]
     pub time_zone: Option<String>,
+    /// Version at which each of these tables is read, as an earlier answer names them, also by the views of the statement; the newest of
+    /// those that are not here. Files that were replaced are kept for a while only (`[maintenance] keep_replaced`).
+    #[serde(default)]
+    pub version: BTreeMap<String, i64>,
 }
 
 /// One column of an answer.

@@ -11,9 +11,11 @@ use viz::format::{self, Unit};
 use crate::ask::Asked;
 use crate::assets;
 use crate::islands::{Cursor, Keys, Live, ThemeSwitch};
+use crate::panel::picture::Here;
 use crate::server::{App, Visit};
 use crate::sql;
 use crate::urlstate::{Dimension, Fields, Scope, rfc3339};
+use crate::zone::{self, Local};
 
 /// Seconds between renewals of a live page; islands renew the panels, without them the browser
 /// loads the page again.
@@ -199,6 +201,11 @@ pub(crate) async fn choices(app: &App, visit: &Visit, scope: &Scope) -> Asked {
 /// Renders a page to HTML. `make` runs inside the reactive owner that its islands need.
 pub(crate) fn render(app: &App, visit: &Visit, make: impl FnOnce() -> Sheet) -> String {
     Owner::new().with(|| {
+        provide_context(Local::of(&Scope::parse(&visit.query), visit.now_us));
+        provide_context(Here(visit.here.clone()));
+        if let Some(pictures) = &visit.pictures {
+            provide_context(pictures.clone());
+        }
         let sheet = make();
         let head = head(app, visit, &sheet);
         let body = body(visit, sheet).to_html();
@@ -253,7 +260,7 @@ fn body(visit: &Visit, sheet: Sheet) -> impl IntoView {
                 {bar}
                 <div id="notices" data-refresh="">{notices}</div>
                 <main id="main">{sheet.body}</main>
-                <footer class="foot">{format!("{} · all times UTC · ", visit.here)}<a href="/settings#keyboard" data-dialog="keys">"keyboard ( ? )"</a></footer>
+                <footer class="foot">{format!("{} · all times {} · ", visit.here, zone::name())}<a href="/settings#keyboard" data-dialog="keys">"keyboard ( ? )"</a></footer>
             </div>
             {dialogs}
             <Cursor/>
@@ -301,7 +308,7 @@ fn freshness(freshness: Option<Freshness>) -> AnyView {
     let Some(freshness) = freshness else {
         return view! { <span class="chip unknown">"no data yet"</span> }.into_any();
     };
-    let clock = viz::hover::clock(freshness.newest_time_us);
+    let clock = zone::clock(freshness.newest_time_us);
     let lag = format::text(Some(freshness.lag_s.max(0.0)), Unit::Seconds);
     let class = if freshness.lag_s > STALE_S { "chip stale" } else { "chip" };
     let word = if freshness.lag_s > STALE_S { "stale: " } else { "" };

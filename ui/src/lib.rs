@@ -29,6 +29,8 @@ mod server;
 mod sql;
 #[cfg(feature = "ssr")]
 pub mod urlstate;
+#[cfg(feature = "ssr")]
+mod zone;
 
 #[cfg(feature = "ssr")]
 pub use server::{Options, router};

@@ -4,6 +4,7 @@ pub(crate) mod overview;
 pub(crate) mod different;
 pub(crate) mod slo;
 pub(crate) mod latency;
+pub(crate) mod silence;
 pub(crate) mod fleet;
 pub(crate) mod node;
 pub(crate) mod requests;

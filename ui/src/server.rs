@@ -1,5 +1,6 @@
 //! Routes, headers and cookies: the part of the dashboard that speaks HTTP.
 
+mod chart;
 mod export;
 
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use tower_http::set_header::SetResponseHeaderLayer;
 use crate::ask::Asker;
 use crate::assets::{self, Bundle};
 use crate::frame::Theme;
+use crate::panel::picture::Pictures;
 use crate::urlstate::{Fields, path};
 use crate::{islands, pages};
 
@@ -72,6 +74,8 @@ pub(crate) struct Visit {
     pub(crate) theme: Theme,
     /// One instant for the whole page, µs since the epoch.
     pub(crate) now_us: i64,
+    /// Whoever wants the page's charts by themselves.
+    pub(crate) pictures: Option<Pictures>,
 }
 
 impl Visit {
@@ -117,6 +121,7 @@ pub fn router(api: Arc<dyn QueryApi>, options: Options) -> Router {
         .route("/go", get(find))
         .route("/sql", get(sql).post(sql_posted))
         .route("/sql.csv", get(export::csv))
+        .route("/chart.svg", get(chart::svg))
         .route("/theme", post(theme))
         .fallback(not_found)
         .with_state(app)
@@ -136,7 +141,7 @@ impl App {
     fn visit(&self, path: &str, query: Option<String>, headers: &HeaderMap) -> Visit {
         let query = query.unwrap_or_default();
         let here = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
-        Visit { here, query, theme: Theme::from_cookies(headers), now_us: self.options.clock.now_us() }
+        Visit { here, query, theme: Theme::from_cookies(headers), now_us: self.options.clock.now_us(), pictures: None }
     }
 }
 

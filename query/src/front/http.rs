@@ -1,6 +1,8 @@
 //! `POST /api/v1/sql`: a statement as JSON (`{"sql": …, "params": {…}}`) or as plain text; `Accept` chooses the answer.
+//! `GET /api/v1/sql?q=…&format=parquet&v=requests:812`: the same for a link, whose answer is kept as a file.
 //! `DELETE /api/v1/queries/{id}`: stops one that runs.
 
+mod link;
 mod stream;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -8,7 +10,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use axum::{
     Extension, Router,
     body::Bytes,
-    extract::{Path, State},
+    extract::{Path, RawQuery, State},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
     routing::{delete, post},
@@ -31,7 +33,7 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 /// The route.
 pub(crate) fn router(engine: Arc<Engine>) -> Router {
     Router::new()
-        .route("/api/v1/sql", post(sql))
+        .route("/api/v1/sql", post(sql).get(linked))
         .route("/api/v1/queries/{id}", delete(cancel))
         .layer(axum::extract::DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(engine)
@@ -54,10 +56,28 @@ fn reader(caller: Caller) -> Arc<Reader> {
 }
 
 async fn sql(State(engine): State<Arc<Engine>>, caller: Caller, headers: HeaderMap, body: Bytes) -> Response {
-    match answered(&engine, &reader(caller), &headers, &body).await {
-        Ok(response) => response,
-        Err(error) => refusal(&error),
+    let asked = || Ok::<_, ApiError>((Format::accepted(&headers)?, request(&headers, &body)?));
+    let answered = async { answered(&engine, &reader(caller), asked()?).await };
+    answered.await.unwrap_or_else(|error| refusal(&error))
+}
+
+/// A statement in a link. A browser says whether another site's page follows it (Fetch Metadata); then it is not run.
+async fn linked(
+    State(engine): State<Arc<Engine>>,
+    caller: Caller,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Response {
+    if headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site") {
+        let message = "statements are not taken from pages of other sites".to_owned();
+        return refusal(&ApiError { kind: "denied".to_owned(), message, hint: None });
     }
+    let answered = async {
+        let (format, request) = link::parse(&query.unwrap_or_default())?;
+        let answer = answered(&engine, &reader(caller), (format, request)).await?;
+        Ok::<_, ApiError>(link::as_file(answer, format))
+    };
+    answered.await.unwrap_or_else(|error| refusal(&error))
 }
 
 /// Tells a running query to stop; `system.queries` lists them.
@@ -77,10 +97,8 @@ async fn cancel(State(engine): State<Arc<Engine>>, caller: Caller, Path(id): Pat
 async fn answered(
     engine: &Arc<Engine>,
     reader: &Arc<Reader>,
-    headers: &HeaderMap,
-    body: &[u8],
+    (format, request): (Format, SqlRequest),
 ) -> Result<Response, ApiError> {
-    let (format, request) = (Format::accepted(headers)?, request(headers, body)?);
     let rows_max = engine.config.rows(request.max_rows);
     let opened = engine.open(request, reader).await?;
     let (version, served_by) = (opened.version.clone(), opened.served_by.clone());
