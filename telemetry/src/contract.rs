@@ -5,6 +5,10 @@ use std::{collections::BTreeMap, fmt, future::Future, pin::Pin};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// Header with the name of the principal with whose rights a question over HTTP is to be answered. Who sees everything may name
+/// another: a dashboard that asks for those who look at it.
+pub const READER_HEADER: &str = "x-tokenwatt-reader";
+
 /// One question.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -92,6 +92,9 @@ pub(crate) fn failed(visit: &Visit, failure: &Failure, sql: &str) -> AnyView {
     if failure.error.kind == PENDING {
         return hint(failure.error.message.clone());
     }
+    if failure.error.kind == "denied" {
+        return hint(format!("Not shown here: {}.", failure.error.message));
+    }
     let hint = failure.error.hint.clone().map(|hint| view! { <p class="hint">{hint}</p> });
     view! {
         <div class="card error" role="alert">

@@ -1,6 +1,8 @@
 //! Pages as a browser gets them, over the router, from a query service with known answers.
 
+mod access;
 mod canned;
+mod hostile;
 
 use std::sync::Arc;
 use std::time::Duration;
