@@ -7,6 +7,7 @@ mod ingest;
 mod llama_cpp;
 mod node;
 mod query;
+mod ui;
 
 use clap::Subcommand;
 use serde_json::Value;
@@ -23,6 +24,8 @@ pub(crate) enum Bench {
     Node(node::Args),
     /// Dashboards, one request's timeline and ad-hoc SQL, beside other engines on the same files.
     Query(query::Args),
+    /// The dashboard in Chromium: first paint, bytes, requests, layout shift, the pointer over many charts, a call of many tokens.
+    Ui(ui::Args),
 }
 
 /// Runs one benchmark and prints its figures.
@@ -35,6 +38,7 @@ pub(crate) async fn run(bench: Bench) -> Result<()> {
         Bench::Freshness(args) => freshness::run(args).await,
         Bench::Node(args) => node::run(&args).await,
         Bench::Query(args) => query::run(args).await,
+        Bench::Ui(args) => ui::run(args).await,
     }
 }
 

@@ -1,10 +1,14 @@
 //! A query service elsewhere, asked over HTTP.
 
+use std::sync::Arc;
+
+use reqwest::header::HeaderValue;
 use reqwest::{Client, Response};
 use serde_json::Value;
+use service::principal::Principal;
 use service::secret::Secret;
 use service::{Error, Result};
-use telemetry::contract::{Answering, ApiError, QueryApi, SqlAnswer, SqlRequest};
+use telemetry::contract::{Answering, ApiError, QueryApi, READER_HEADER, SqlAnswer, SqlRequest};
 
 /// Connects to the query service of another process.
 #[derive(Clone)]
@@ -12,6 +16,8 @@ pub(crate) struct Remote {
     url: String,
     client: Client,
     token: Option<Secret>,
+    /// The reader with whose rights the service is to answer; its own where none is named.
+    reader: Option<HeaderValue>,
 }
 
 impl Remote {
@@ -26,7 +32,16 @@ impl Remote {
             .connect_timeout(std::time::Duration::from_secs(5))
             .build()
             .map_err(|error| Error::internal("set up the HTTP client").with_source(error))?;
-        Ok(Self { url, client, token })
+        Ok(Self { url, client, token, reader: None })
+    }
+
+    /// The service as a principal of its settings sees it. One that sees everything sees what the token of this client does.
+    pub(crate) fn seen_by(&self, principal: Option<&Arc<Principal>>) -> Self {
+        let bound = principal.filter(|principal| !principal.sees_everything());
+        // A name that no header can hold is nobody's.
+        let nobody = HeaderValue::from_static("?");
+        let reader = bound.map(|principal| HeaderValue::try_from(&principal.name).unwrap_or(nobody));
+        Self { reader, ..self.clone() }
     }
 
     /// Sends the statement; the answer comes in the form that `accept` names.
@@ -34,6 +49,9 @@ impl Remote {
         let mut post = self.client.post(&self.url).header("accept", accept).json(request);
         if let Some(token) = &self.token {
             post = post.bearer_auth(token.expose());
+        }
+        if let Some(reader) = &self.reader {
+            post = post.header(READER_HEADER, reader);
         }
         let sent = post.send().await;
         let response = sent.map_err(|error| self.unreachable(&error))?;

@@ -1,7 +1,9 @@
 //! All settings of the binary: each service's own, and the few they share.
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use lake::Lake;
 use serde::{Deserialize, Serialize};
@@ -69,12 +71,41 @@ pub(crate) struct Ui {
     pub(crate) server: String,
     /// Token that the `ui` role and `tokenwatt sql --server` show to a query service elsewhere.
     pub(crate) token: Option<Secret>,
+    /// How long a browser stays signed in, where principals are named: 1m to 30d. Default 12h.
+    #[serde(with = "service::config::duration")]
+    pub(crate) session: Duration,
+    /// The longest that a link which shows others one page may last, up to 365d; 0s: no links are made. Default 30d.
+    #[serde(with = "service::config::duration")]
+    pub(crate) share: Duration,
+}
+
+/// Bounds of `ui.session`.
+const SESSION: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(30 * 86_400);
+/// Bound of `ui.share`.
+const SHARE_MAX: Duration = Duration::from_secs(365 * 86_400);
+
+impl Ui {
+    fn validate(&self, faults: &mut Vec<String>) {
+        if !SESSION.contains(&self.session) {
+            faults.push("`ui.session` must lie between 1m and 30d".to_owned());
+        }
+        if self.share > SHARE_MAX {
+            faults.push("`ui.share` must not be longer than 365d; 0s makes no links".to_owned());
+        }
+    }
 }
 
 impl Default for Ui {
     fn default() -> Self {
         let server = "http://127.0.0.1:8080".to_owned();
-        Self { http_addr: SocketAddr::from(([127, 0, 0, 1], 8080)), bundle: None, server, token: None }
+        Self {
+            http_addr: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            bundle: None,
+            server,
+            token: None,
+            session: Duration::from_secs(12 * 3_600),
+            share: Duration::from_secs(30 * 86_400),
+        }
     }
 }
 
@@ -132,6 +163,7 @@ impl Settings for Config {
         query::validate_budgets(&self.budget, faults);
         self.collector.validate(faults);
         self.query.validate(faults);
+        self.ui.validate(faults);
         self.node.validate(faults);
         self.gateway.validate(faults);
     }

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use axum::Router;
 use lake::Lake;
 use query::{Postgres, Query, Worker};
-use service::principal::Role;
+use service::principal::{Role, Shares};
 use service::shutdown::Stage;
 use service::{Deps, Error, Result};
-use telemetry::contract::QueryApi;
 use tokio::net::TcpListener;
 
 use crate::failure::Failure;
@@ -51,7 +50,10 @@ impl Site {
         }
         let postgres = query.postgres(config.postgres_addr()).await?;
         let options = ui_options(&config.ui, deps, Some((collector.grpc_addr(), collector.http_addr())));
-        let router = guarded(pages(&query, options).merge(query.router()), deps).merge(deps.health.router());
+        let access = access(config, deps);
+        let pages = ui::guarded(&answers(&query), &access, options);
+        let api = ui::open_to_sessions(&access, "/api/v1/sql", &query.router(), guarded(query.router(), deps));
+        let router = pages.merge(api).merge(deps.health.router());
         let page = Page { name: "dashboard", listener, addr, router };
         let flight = flight(&query, config).await?;
         let worker = query.worker().await?;
@@ -147,17 +149,28 @@ pub(crate) fn collector_addresses(collector: &collector::Built, deps: &Deps) -> 
 
 /// Routes that only readers may use, where principals are named.
 pub(crate) fn guarded(router: Router, deps: &Deps) -> Router {
-    service::principal::require(router, &deps.principals, Role::Reader)
+    let router = service::principal::require(router, &deps.principals, Role::Reader);
+    service::origin::refuse_elsewhere(router)
 }
 
-/// Pages, which are the same for all who see them.
-pub(crate) fn whole(pages: Router) -> Router {
-    service::principal::require_everything(pages)
+/// Who may see the pages. Where links cannot be made, the pages are there without them.
+pub(crate) fn access(config: &Config, deps: &Deps) -> ui::Access {
+    let wanted = !deps.principals.is_open() && !config.ui.share.is_zero();
+    let shares = wanted.then(|| Shares::open(&deps.principals, &deps.clock, &config.state, config.ui.share));
+    let shares = shares.and_then(|opened| {
+        let warn = |error: &Error| tracing::warn!(error = service::error::chain(error), "no page can be shared");
+        opened.inspect_err(warn).ok()
+    });
+    ui::Access::new(deps, config.ui.session, shares)
 }
 
-fn pages(query: &Query, options: ui::Options) -> Router {
-    let api: Arc<dyn QueryApi> = Arc::new(query.clone());
-    whole(ui::router(api, options))
+/// Pages ask with the rights of whoever looks at them.
+fn answers(query: &Query) -> ui::Answers {
+    let query = query.clone();
+    Arc::new(move |reader| match reader {
+        Some(principal) => Arc::new(query.seen_by(principal)),
+        None => Arc::new(query.clone()),
+    })
 }
 
 /// What the dashboard is told; `otlp` are the addresses of the collector in this process.

@@ -5,7 +5,9 @@ mod accounts;
 mod alerts;
 mod browser;
 mod clicks;
+mod numbers;
 mod overview;
+mod scenarios;
 
 use crate::world::{FREE_PORTS, Server, World, tokenwatt};
 
@@ -24,6 +26,8 @@ async fn the_demo_fleet_shows_adds_up_and_alerts() {
     tokio::task::block_in_place(|| browser::reads_every_page(&server));
     alerts::name_the_slow_region_and_no_other(&world, &server).await;
     accounts::add_up(&server).await;
+    numbers::are_those_of_their_sql(&server).await;
+    tokio::task::block_in_place(|| scenarios::hold(&server));
     let (status, output) = server.stop();
     assert!(status.success(), "the demo ended with {status}:\n{output}");
     assert!(!output.contains("panicked"), "{output}");

@@ -16,6 +16,7 @@ mod grafana;
 mod s3;
 mod hostile;
 mod tls;
+mod login;
 mod chat;
 mod node;
 mod fleet;

@@ -334,6 +334,17 @@ pub(crate) fn python() -> PathBuf {
     cached("TOKENWATT_PYTHON", "venv/current/bin/python")
 }
 
+/// Whether `cargo xtask` has built the web bundle: the word that the browser's scripts are told.
+pub(crate) fn bundle() -> &'static str {
+    let built = Path::new(env!("CARGO_BIN_EXE_tokenwatt")).parent().map(|dir| dir.join("../web/current"));
+    if built.is_some_and(|dir| dir.exists()) { "bundle" } else { "none" }
+}
+
+/// axe-core, the rules by which pages are searched for barriers.
+pub(crate) fn axe() -> PathBuf {
+    cached("TOKENWATT_AXE", "axe-core-4.14.1/axe.min.js")
+}
+
 /// The small real model of the `cpu` engine.
 pub(crate) fn model() -> PathBuf {
     cached("TOKENWATT_MODEL", "models/SmolLM2-135M-Instruct.Q4_1.gguf")

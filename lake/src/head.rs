@@ -102,8 +102,12 @@ impl Head {
         Ok(Arc::clone(&seen.snapshot))
     }
 
-    /// The table as it was at `version`.
+    /// The table as it was at `version`; at -1 it was empty, whatever it is by now.
     pub(crate) async fn at(&self, version: i64) -> Result<Arc<Snapshot>> {
+        let empty = Snapshot::empty(self.table);
+        if version == empty.version {
+            return Ok(Arc::new(empty));
+        }
         if let Some(snapshot) = self.remembered(version) {
             return Ok(snapshot);
         }

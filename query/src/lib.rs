@@ -35,6 +35,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use axum::Router;
 use lake::Lake;
+use service::principal::Principal;
 use service::{Deps, Error, Result};
 use telemetry::contract::{Answering, QueryApi, SqlRequest};
 
@@ -72,6 +73,12 @@ impl Query {
     /// Routes `POST /api/v1/sql` and `GET /metrics`.
     pub fn router(&self) -> Router {
         front::http::router(Arc::clone(&self.engine)).merge(self.fleet.router())
+    }
+
+    /// The service as a principal sees it, for the dashboard's pages.
+    #[must_use]
+    pub fn seen_by(&self, principal: &Arc<Principal>) -> impl QueryApi + use<> {
+        Seen { query: self.clone(), reader: Arc::new(Reader::of(principal).through("dashboard")) }
     }
 
     /// The gRPC routes of Flight SQL, which find out themselves who asks.
@@ -114,6 +121,18 @@ impl QueryApi for Query {
     fn sql(&self, request: SqlRequest) -> Answering<'_> {
         let reader = Arc::new(Reader::local());
         Box::pin(async move { Ok(answer::json(self.engine.run(request, &reader).await?)) })
+    }
+}
+
+/// The query service with the rights of one reader.
+struct Seen {
+    query: Query,
+    reader: Arc<Reader>,
+}
+
+impl QueryApi for Seen {
+    fn sql(&self, request: SqlRequest) -> Answering<'_> {
+        Box::pin(async move { Ok(answer::json(self.query.engine.run(request, &self.reader).await?)) })
     }
 }
 

@@ -77,6 +77,8 @@ pub(crate) struct Scope {
     audit: Arc<Audit>,
     reader: Arc<Reader>,
     now_us: i64,
+    /// Versions that the request names; the newest of other tables.
+    versions: BTreeMap<String, i64>,
     pins: Mutex<BTreeMap<String, Arc<LakeTable>>>,
     views: Mutex<BTreeMap<String, Arc<view::ViewTable>>>,
     /// What answers for the views that have roll-ups.
@@ -94,19 +96,20 @@ pub(crate) struct Planned {
 }
 
 impl Scope {
-    /// What `reader` sees of the engine's lake. Nothing is pinned yet, and `now()` is now.
-    pub(crate) fn new(shared: Shared, engine: &Engine, reader: &Arc<Reader>) -> Arc<Scope> {
+    /// What `reader` sees of the engine's lake, at the versions that `request` names. Nothing is pinned yet, and `now()` is now.
+    pub(crate) fn new(shared: Shared, engine: &Engine, reader: &Arc<Reader>, request: &SqlRequest) -> Arc<Scope> {
         Arc::new(Scope {
             shared,
             reading: engine.reading.clone(),
             lakes: match &engine.reading {
                 Reading::One(_) => None,
-                Reading::Several(federation) => Some(Pins::new(federation)),
+                Reading::Several(federation) => Some(Pins::new(federation, request.version.clone())),
             },
             running: Arc::clone(engine.running()),
             audit: Arc::clone(engine.audit()),
             reader: Arc::clone(reader),
             now_us: engine.deps.clock.now_us(),
+            versions: request.version.clone(),
             pins: Mutex::default(),
             views: Mutex::default(),
             served: Mutex::default(),
@@ -142,6 +145,7 @@ impl Scope {
     }
 
     async fn statement(self: &Arc<Self>, request: &SqlRequest) -> Result<(SessionState, LogicalPlan)> {
+        known(&request.version)?;
         let state = self.asked(request.time_zone.as_deref())?;
         let plan = state.statement_to_plan(parse::statement(&request.sql)?).await?;
         watch::count(&plan)?;
@@ -263,6 +267,7 @@ impl Scope {
         if telemetry::table::by_name(table).is_none() {
             return Ok(None);
         }
+        let version = version.or_else(|| self.versions.get(table).copied());
         let snapshot = lake.snapshot(table, version).await.map_err(error::from_lake)?;
         let opened = Arc::new(LakeTable::new(snapshot, self.shared.stores().clone()));
         let mut pins = self.pins.lock();
@@ -347,6 +352,24 @@ impl Scope {
         memory.remember(version, Arc::clone(&objectives));
         Ok(objectives)
     }
+}
+
+/// Versions are of tables: a name that is none would pin nothing in silence.
+fn known(versions: &BTreeMap<String, i64>) -> Result<()> {
+    for (name, version) in versions {
+        let table = split_version(name).0;
+        let table = table.rsplit_once('.').map_or(table, |(_, table)| table);
+        if telemetry::table::by_name(table).is_none() {
+            return plan_err!(
+                "`version` names {name}, which is no table; take the names of an earlier answer's `version`"
+            );
+        }
+        // An answer names the version of a table that nobody had written to, too.
+        if *version < -1 {
+            return plan_err!("`version` of {name} is a whole number from 0 on, or -1 for none, not {version}");
+        }
+    }
+    Ok(())
 }
 
 fn read_only() -> SQLOptions {

@@ -68,7 +68,7 @@ impl Reader {
         Reader { tenants, regions, infrastructure, ..Reader::unbound(name, "http") }
     }
 
-    /// The same reader on another front: `http`, `postgresql`, `flight`.
+    /// The same reader on another front: `http`, `dashboard`, `postgresql`, `flight`.
     pub(crate) fn through(self, front: &'static str) -> Reader {
         Reader { front, ..self }
     }

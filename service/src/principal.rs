@@ -3,15 +3,19 @@
 //! ```text
 //! request ─► certificate names ─┐
 //!         └► token ─► SHA-256 ──┴─► principal ─► role ─► what it may do
+//!                                       └─► a session of a browser; a link that shows others one page
 //! ```
 //!
 //! Settings hold the SHA-256 of a token, never the token. A plain hash is right here: tokens are 256 random bits
 //! ([`new_token`]), so there is nothing to guess that a slow password hash would protect.
 
+mod attempts;
 mod guard;
 mod login;
 pub mod scram;
+mod session;
 mod settings;
+mod share;
 mod token;
 
 use std::fmt;
@@ -24,9 +28,12 @@ use crate::clock::{self, SharedClock};
 use crate::error::{Error, Kind, Result};
 use crate::tls::Peer;
 
+pub use attempts::Attempts;
 pub use guard::{require, require_everything};
 pub use login::Login;
+pub use session::Sessions;
 pub use settings::{Principal, Role, validate};
+pub use share::{Grant, Shares};
 pub use token::{Token, new_token};
 
 /// The principals of a process. Clones share them. Empty: whoever reaches the ports, which are then on loopback only.
@@ -73,19 +80,32 @@ impl Principals {
             return Ok(None);
         }
         let principal = self.find(headers, peer)?;
-        if principal.role != role {
-            let message = format!("`{}` is a {} and may not {}", principal.name, principal.role.name(), role.verb());
-            return Err(Error::new(Kind::Denied, message));
-        }
+        may(&principal, role)?;
         Ok(Some(principal))
+    }
+
+    /// Whose token this is, if it does what `role` may do.
+    ///
+    /// # Errors
+    /// As [`Principals::identify`].
+    pub fn admit(&self, role: Role, token: &Token) -> Result<Arc<Principal>> {
+        let principal = self.shown(token)?;
+        may(&principal, role)?;
+        Ok(principal)
+    }
+
+    /// The principal of a name that does what `role` may do, for one who has proven it before. None once it has left the settings, or
+    /// its token has expired.
+    #[must_use]
+    pub fn named(&self, name: &str, role: Role) -> Option<Arc<Principal>> {
+        let principal = self.iter().find(|principal| principal.name == name && principal.role == role)?;
+        self.check_token(principal).ok().map(|()| Arc::clone(principal))
     }
 
     /// A token decides where one is shown; else the certificate does.
     fn find(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Result<Arc<Principal>> {
         if let Some(token) = Token::of(headers) {
-            let principal = self.by_token(&token).ok_or_else(|| unknown("the token belongs to no principal"))?;
-            self.check_token(&principal)?;
-            return Ok(principal);
+            return self.shown(&token);
         }
         let names = peer.map(Peer::names).unwrap_or_default();
         if names.is_empty() {
@@ -96,6 +116,12 @@ impl Principals {
         };
         let found = self.known.iter().find(named).map(|known| Arc::clone(&known.principal));
         found.ok_or_else(|| unknown("the client certificate names no principal"))
+    }
+
+    fn shown(&self, token: &Token) -> Result<Arc<Principal>> {
+        let principal = self.by_token(token).ok_or_else(|| unknown("the token belongs to no principal"))?;
+        self.check_token(&principal)?;
+        Ok(principal)
     }
 
     /// Whether the principal's token, which it has shown or proven, still counts.
@@ -134,6 +160,14 @@ impl fmt::Debug for Principals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.known.iter()).finish()
     }
+}
+
+fn may(principal: &Principal, role: Role) -> Result<()> {
+    if principal.role == role {
+        return Ok(());
+    }
+    let message = format!("`{}` is a {} and may not {}", principal.name, principal.role.name(), role.verb());
+    Err(Error::new(Kind::Denied, message))
 }
 
 fn unknown(message: &'static str) -> Error {

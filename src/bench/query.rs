@@ -22,6 +22,7 @@ use std::path::PathBuf;
 
 use service::error::{Error, Result};
 
+pub(super) use data::cache_dir;
 use data::{Data, Size};
 use figures::{AdHoc, Beside, Figures};
 use ours::{Ours, Run};
@@ -159,7 +160,7 @@ fn python(args: &Args) -> Result<PathBuf> {
     if let Some(python) = &args.python {
         return Ok(python.clone());
     }
-    let cache = data::cache_dir()?;
+    let cache = cache_dir()?;
     let own = cache.join("venv-bench/bin/python");
     Ok(if own.exists() { own } else { cache.join("venv/current/bin/python") })
 }

@@ -120,10 +120,10 @@ pub(crate) async fn ui(common: &Common, flags: &UiFlags) -> Result<(), Failure> 
     let deps = process.deps().clone();
     let page = process
         .build(async {
-            let api = Arc::new(Remote::new(&config.ui.server, config.ui.token.clone())?);
-            let pages = site::whole(ui::router(api, site::ui_options(&config.ui, &deps, None)));
-            let router = site::guarded(pages, &deps).merge(deps.ops_router());
-            Ok(Page::bind("dashboard", config.ui.http_addr, router).await?)
+            let remote = Remote::new(&config.ui.server, config.ui.token.clone())?;
+            let answers: ui::Answers = Arc::new(move |reader| Arc::new(remote.seen_by(reader)));
+            let pages = ui::guarded(&answers, &site::access(&config, &deps), site::ui_options(&config.ui, &deps, None));
+            Ok(Page::bind("dashboard", config.ui.http_addr, pages.merge(deps.ops_router())).await?)
         })
         .await?;
     let addresses = page.addresses(&deps);

@@ -16,6 +16,16 @@ fn defaults_are_valid() {
     assert!(loaded.values.iter().all(|value| value.source == "default"));
 }
 
+/// Sessions and links end.
+#[test]
+fn sessions_and_links_have_bounds() {
+    let config = load_text("[ui]\nsession = \"30m\"\nshare = \"0s\"\n").unwrap().config;
+    assert_eq!((config.ui.session.as_secs(), config.ui.share.as_secs()), (1_800, 0));
+    let error = load_text("[ui]\nsession = \"31d\"\nshare = \"366d\"\n").unwrap_err().to_string();
+    assert!(error.contains("2 faults") && error.contains("`ui.session` must lie between 1m and 30d"), "{error}");
+    assert!(load_text("[ui]\nsession = \"59s\"\n").unwrap_err().to_string().contains("`ui.session`"));
+}
+
 /// Listening beyond this machine is a decision that somebody wrote down.
 #[test]
 fn open_ports_need_a_word() {

@@ -5,6 +5,10 @@ use std::{collections::BTreeMap, fmt, future::Future, pin::Pin};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// Header with the name of the principal with whose rights a question over HTTP is to be answered. Who sees everything may name
+/// another: a dashboard that asks for those who look at it.
+pub const READER_HEADER: &str = "x-tokenwatt-reader";
+
 /// One question.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,6 +27,10 @@ pub struct SqlRequest {
     /// Time zone in which times without one are read, such as `Europe/Dublin`; UTC if none is given.
     #[serde(default)]
     pub time_zone: Option<String>,
+    /// Version at which each of these tables is read, as an earlier answer names them, also by the views of the statement; the newest of
+    /// those that are not here. Files that were replaced are kept for a while only (`[maintenance] keep_replaced`).
+    #[serde(default)]
+    pub version: BTreeMap<String, i64>,
 }
 
 /// One column of an answer.

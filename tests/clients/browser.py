@@ -2,84 +2,26 @@
 
 usage: browser.py URL BUNDLE    (BUNDLE is `bundle` when the server serves one, else `none`)
 
-Every page is read in light and dark, wide and narrow, with scripts and without. Prints one line per thing that held; an
-assertion ends it.
+Every page is read in light and dark, wide and narrow, with scripts and without, and by axe-core
+(`TOKENWATT_AXE` names its file). Prints one line per thing that held; an assertion ends it.
 """
 
 import json
 import sys
-import tempfile
 import time
-import urllib.request
 
-from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
+
+import chromium
+from chromium import PATIENCE_S, REGIONS, axe, barriers, browser, complaints, hydrated, press, text, themed, until
 
 BASE, BUNDLE = sys.argv[1], sys.argv[2] == "bundle"
-REGIONS = ("eu-west-1", "us-east-1", "us-west-2")
-PATIENCE_S = 60
-# Chromium asks the network for things of its own; here it talks to the server alone.
-QUIET = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --disable-dev-shm-usage"
-).split()
-
-
-def browser(scripts=True):
-    options = webdriver.ChromeOptions()
-    options.binary_location = "/usr/bin/chromium"
-    for flag in QUIET:
-        options.add_argument(flag)
-    options.add_argument(f"--user-data-dir={tempfile.mkdtemp()}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    if not scripts:
-        options.add_experimental_option("prefs", {"profile.managed_default_content_settings.javascript": 2})
-    return webdriver.Chrome(options=options, service=webdriver.ChromeService("/usr/bin/chromedriver"))
-
-
-def text(driver):
-    return driver.find_element(By.TAG_NAME, "body").text
-
-
-def until(driver, what, holds):
-    WebDriverWait(driver, PATIENCE_S).until(lambda _: holds(), f"{what}; the page says:\n{text(driver)[:2000]}")
-    print("holds:", what)
 
 
 def pages(driver):
-    """The path of every page with words that it shows, a real request and a real node among them."""
-    driver.get(BASE + "/requests")
-    until(driver, "the list links its requests", lambda: driver.find_elements(By.CSS_SELECTOR, "a[href^='/request/']"))
-    request = link(driver, "a[href^='/request/']")
-    driver.get(BASE + "/fleet")
-    until(driver, "the fleet links its nodes", lambda: driver.find_elements(By.CSS_SELECTOR, "a[href^='/node/']"))
-    node = link(driver, "a[href^='/node/']")
-    return {
-        "/": "Regions",
-        "/slo": "Objectives",
-        "/latency": "Who is slow",
-        "/latency?metric=itl": "gaps between tokens",
-        "/fleet": "Models by region",
-        "/region/eu-west-1": "TTFT p99 by node",
-        node: "Beside its peers",
-        "/requests": "longest gap",
-        request: "Phases",
-        "/cost": "Cost by region",
-        "/cost?by=tenant&idle=share": "given to what calls used",
-        "/power": "Output tokens per joule",
-        "/alerts": "Firing",
-        "/logs": "Records",
-        "/settings": "Who sends calls",
-        "/go?q=eu-west-1": "By name",
-        "/sql?q=SELECT+1+AS+one": "served by",
-    }
-
-
-def link(driver, selector):
-    return driver.find_element(By.CSS_SELECTOR, selector).get_attribute("href")[len(BASE):]
+    return chromium.pages(driver, BASE)
 
 
 def shows_the_fleet(driver):
@@ -97,13 +39,14 @@ def background(driver):
     return driver.execute_script("return getComputedStyle(document.body).backgroundColor")
 
 
-def fits_and_follows_the_theme(driver, path):
+def fits_and_follows_the_theme(driver, path, rules):
     shades = {}
     for theme in ("light", "dark"):
-        media = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
-        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        themed(driver, theme)
         driver.get(BASE + path)
         shades[theme] = background(driver)
+        found = barriers(driver, rules)
+        assert not found, f"axe-core on {path}, {theme}: {json.dumps(found, indent=1)}"
     assert shades["light"] != shades["dark"], f"{path} looks the same in light and dark: {shades}"
     narrow = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", narrow)
@@ -111,24 +54,7 @@ def fits_and_follows_the_theme(driver, path):
     width = driver.execute_script("return document.documentElement.scrollWidth")
     driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert width <= 390, f"{path} is {width} px wide in a window of 390 px"
-    print("holds:", path.split("?")[0], "in light and dark, at 390 px")
-
-
-def statements_answer(driver, path):
-    """Every statement that a page shows can be copied, runs by itself, and is bound to absolute times."""
-    driver.get(BASE + path)
-    shown = [element.get_attribute("textContent") for element in driver.find_elements(By.CSS_SELECTOR, "details.sql pre")]
-    for statement in shown:
-        assert "now()" not in statement, f"{path}: {statement}"
-        body = json.dumps({"sql": statement}).encode()
-        request = urllib.request.Request(BASE + "/api/v1/sql", body, {"content-type": "application/json"})
-        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
-            assert json.load(answer)["columns"], f"{path}: {statement}"
-    print("holds:", len(shown), "statements of", path.split("?")[0], "run as they are shown")
-
-
-def complaints(driver):
-    return [entry["message"] for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
+    print("holds:", path.split("?")[0], "in light and dark, without a barrier that axe-core knows, at 390 px")
 
 
 def islands_behave(driver):
@@ -140,10 +66,6 @@ def islands_behave(driver):
     keys_work(driver)
     driver.find_element(By.CSS_SELECTOR, ".themes button[value=dark]").click()
     until(driver, "the theme button darkens the page", lambda: theme(driver) == "dark")
-
-
-def press(driver, *keys):
-    ActionChains(driver).send_keys(*keys).perform()
 
 
 def keys_work(driver):
@@ -161,11 +83,6 @@ def keys_work(driver):
     press(driver, "j", "j", Keys.ENTER)
     until(driver, "rows are opened by keys", lambda: "/request/" in driver.current_url)
     zooms_and_comes_back(driver)
-
-
-def hydrated(driver):
-    """Islands are alive: those of this page say so on its root."""
-    until(driver, "the islands started", lambda: driver.find_elements(By.CSS_SELECTOR, "html.scripted"))
 
 
 def zooms_and_comes_back(driver):
@@ -195,9 +112,9 @@ def with_scripts():
     driver = browser()
     try:
         shows_the_fleet(driver)
+        rules = axe()
         for path in pages(driver):
-            fits_and_follows_the_theme(driver, path)
-            statements_answer(driver, path)
+            fits_and_follows_the_theme(driver, path, rules)
             said = complaints(driver)
             assert not said, f"the console is not empty on {path}: {said}"
         if BUNDLE:

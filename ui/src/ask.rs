@@ -8,6 +8,8 @@ use serde_json::Value;
 use telemetry::contract::{ApiError, QueryApi, SqlAnswer, SqlRequest};
 use tokio::sync::watch;
 
+use crate::panel::links::Versions;
+
 /// Rows that a panel reads at most; a chart's step is chosen so that it stays below.
 const PANEL_ROWS: usize = 20_000;
 
@@ -49,6 +51,9 @@ const KEPT_MOST: usize = 256;
 /// A kept answer may take longer than a page waits: it is there for the next visit.
 const KEPT_DEADLINE: Duration = Duration::from_secs(30);
 
+/// What a person typed may take this long.
+const TYPED_DEADLINE: Duration = Duration::from_secs(30);
+
 /// Kind of an outcome that is still on its way.
 pub(crate) const PENDING: &str = "pending";
 
@@ -79,7 +84,7 @@ impl Asker {
 
     /// Asks for a panel.
     pub(crate) async fn panel(&self, name: &'static str, now_us: i64, sql: String) -> Asked {
-        let outcome = run(&*self.api, &sql, PANEL_ROWS, self.deadline).await;
+        let outcome = run(&*self.api, of_panel(&sql), self.deadline).await;
         self.told(name, now_us, sql, outcome)
     }
 
@@ -147,7 +152,7 @@ impl Asker {
         let api = Arc::clone(&self.api);
         // Outlives the visit, but not its deadline.
         tokio::spawn(async move {
-            let outcome = run(&*api, &sql, PANEL_ROWS, KEPT_DEADLINE).await;
+            let outcome = run(&*api, of_panel(&sql), KEPT_DEADLINE).await;
             // Nobody may be waiting any more; then it is found in the map.
             tell.send_replace(Some(outcome));
         });
@@ -170,16 +175,21 @@ impl Asker {
         Asked { name, sql, outcome }
     }
 
-    /// Asks what a person typed: more time, fewer rows.
-    pub(crate) async fn typed(&self, sql: &str, max_rows: usize) -> Result<Answer, ApiError> {
-        run(&*self.api, sql, max_rows, Duration::from_secs(30)).await
+    /// Asks what a person typed, at these versions: more time, fewer rows.
+    pub(crate) async fn typed(&self, sql: &str, version: Versions, max_rows: usize) -> Result<Answer, ApiError> {
+        let request = SqlRequest { sql: sql.to_owned(), version, max_rows: Some(max_rows), ..SqlRequest::default() };
+        run(&*self.api, request, TYPED_DEADLINE).await
     }
 }
 
-async fn run(api: &dyn QueryApi, sql: &str, max_rows: usize, deadline: Duration) -> Result<Answer, ApiError> {
+/// A panel's statement.
+fn of_panel(sql: &str) -> SqlRequest {
+    SqlRequest { sql: sql.to_owned(), max_rows: Some(PANEL_ROWS), ..SqlRequest::default() }
+}
+
+async fn run(api: &dyn QueryApi, request: SqlRequest, deadline: Duration) -> Result<Answer, ApiError> {
     let timeout_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
-    let limits = SqlRequest { max_rows: Some(max_rows), timeout_ms: Some(timeout_ms), ..SqlRequest::default() };
-    let request = SqlRequest { sql: sql.to_owned(), ..limits };
+    let request = SqlRequest { timeout_ms: Some(timeout_ms), ..request };
     match tokio::time::timeout(deadline, api.sql(request)).await {
         Ok(outcome) => outcome.map(Answer::new),
         Err(_) => Err(late(deadline)),

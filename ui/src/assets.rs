@@ -76,6 +76,44 @@ pub(crate) fn icon_url() -> String {
     format!("/assets/icon-{:08x}.svg", fingerprint(ICON))
 }
 
+/// The style sheet's part about charts for an image of its own: one theme's colours in the place of their names, and colours of paper
+/// and words. `color-mix` is left to whoever draws it.
+pub(crate) fn chart_style(dark: bool) -> String {
+    let charts = STYLE.split_once("@layer charts {").map_or("", |(_, rest)| rest);
+    let charts = charts.split_once("\n}\n").map_or(charts, |(charts, _)| charts);
+    let drawn = [
+        ".line", ".grid", ".base", ".notch", ".tick", "line.", "text.", ".s", ".heat", ".h", ".piece", ".chosen",
+        ".plot",
+    ];
+    let rules = charts.lines().map(str::trim).filter(|rule| drawn.iter().any(|class| rule.starts_with(class)));
+    let mut text: String = rules.collect::<Vec<_>>().join("\n");
+    text.push_str(
+        "\n.paper { fill: var(--surface); } .title { fill: var(--ink); font: 600 16px var(--sans); } \
+         .said { fill: var(--muted); font: 12px var(--sans); } .value { fill: var(--ink); font-weight: 600; } \
+         .mark { fill: currentColor; stroke: none; } .cross, .brush { display: none; }",
+    );
+    // Values name others at most once more.
+    for _ in 0..2 {
+        for (name, value) in tokens(dark) {
+            text = text.replace(&format!("var(--{name})"), &value);
+        }
+    }
+    text
+}
+
+/// Names and values of the sheet's tokens in one theme.
+fn tokens(dark: bool) -> Vec<(&'static str, String)> {
+    let root = STYLE.split_once(":root {").and_then(|(_, rest)| rest.split_once('}')).map_or("", |(root, _)| root);
+    let token = |line: &'static str| {
+        let (name, value) = line.trim().strip_prefix("--")?.split_once(':')?;
+        let value = value.trim().trim_end_matches(';');
+        let two = value.strip_prefix("light-dark(").and_then(|rest| rest.strip_suffix(')')?.split_once(','));
+        let value = two.map_or(value, |(light, night)| if dark { night.trim() } else { light.trim() });
+        Some((name, value.to_owned()))
+    };
+    root.lines().filter_map(token).collect()
+}
+
 /// FNV-1a: enough to tell two versions of a file apart.
 fn fingerprint(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))

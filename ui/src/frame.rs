@@ -1,9 +1,11 @@
 //! What stands around every page: the rail, the scope and the freshness of what is shown.
 
+mod alone;
 pub(crate) mod keys;
+mod reader;
 mod scope;
 
-use axum::http::{HeaderMap, header};
+use axum::http::HeaderMap;
 use leptos::prelude::*;
 use telemetry::contract::Freshness;
 use viz::format::{self, Unit};
@@ -11,9 +13,11 @@ use viz::format::{self, Unit};
 use crate::ask::Asked;
 use crate::assets;
 use crate::islands::{Cursor, Keys, Live, ThemeSwitch};
-use crate::server::{App, Visit};
+use crate::panel::picture::Here;
+use crate::server::{App, Visit, cookies};
 use crate::sql;
 use crate::urlstate::{Dimension, Fields, Scope, rfc3339};
+use crate::zone::{self, Local};
 
 /// Seconds between renewals of a live page; islands renew the panels, without them the browser
 /// loads the page again.
@@ -48,11 +52,7 @@ impl Theme {
 
     /// The choice a browser brings along.
     pub(crate) fn from_cookies(headers: &HeaderMap) -> Self {
-        let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let found = cookies
-            .flat_map(|line| line.split(';'))
-            .find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='));
-        Self::named(found)
+        Self::named(cookies::find(headers, COOKIE))
     }
 
     /// The cookie that keeps the choice for a year.
@@ -199,11 +199,35 @@ pub(crate) async fn choices(app: &App, visit: &Visit, scope: &Scope) -> Asked {
 /// Renders a page to HTML. `make` runs inside the reactive owner that its islands need.
 pub(crate) fn render(app: &App, visit: &Visit, make: impl FnOnce() -> Sheet) -> String {
     Owner::new().with(|| {
+        provide_context(Local::of(&Scope::parse(&visit.query), visit.now_us));
+        // Whoever was shown one page has no others, and no images of them.
+        if app.shared.is_none() {
+            provide_context(Here(visit.here.clone()));
+        }
+        if let Some(pictures) = &visit.pictures {
+            provide_context(pictures.clone());
+        }
         let sheet = make();
         let head = head(app, visit, &sheet);
-        let body = body(visit, sheet).to_html();
-        format!("<!doctype html><html lang=\"en\" data-theme=\"{}\">{head}{body}</html>", visit.theme.name())
+        let body = match &app.shared {
+            Some(shared) => alone::shared(visit, sheet, shared).to_html(),
+            None => body(app, visit, sheet).to_html(),
+        };
+        document(visit, &head, &body)
     })
+}
+
+/// Renders what stands alone, before anybody has signed in: no rail, no scope.
+pub(crate) fn render_alone(app: &App, visit: &Visit, title: &str, make: impl FnOnce() -> AnyView) -> String {
+    Owner::new().with(|| {
+        let sheet = Sheet::new(title, Place::Elsewhere, Scope::default());
+        let head = head(app, visit, &sheet);
+        document(visit, &head, &alone::plain(visit, make()).to_html())
+    })
+}
+
+fn document(visit: &Visit, head: &str, body: &str) -> String {
+    format!("<!doctype html><html lang=\"en\" data-theme=\"{}\">{head}{body}</html>", visit.theme.name())
 }
 
 fn head(app: &App, visit: &Visit, sheet: &Sheet) -> String {
@@ -229,37 +253,41 @@ fn head(app: &App, visit: &Visit, sheet: &Sheet) -> String {
     )
 }
 
-fn body(visit: &Visit, sheet: Sheet) -> impl IntoView {
+fn body(app: &App, visit: &Visit, sheet: Sheet) -> impl IntoView {
     let bar = sheet.choices.as_ref().map(|choices| scope::bar(visit, &sheet, choices));
     // Pages without a scope, such as a refused statement, have no data to be fresh or not.
     let fresh = (sheet.freshness.is_some() || sheet.choices.is_some()).then(|| freshness(sheet.freshness));
     let dialogs = keys::dialogs(&sheet.scope, sheet.choices.as_ref());
-    let notices: Vec<_> = sheet
-        .notices
-        .iter()
-        .map(|notice| view! { <p class="card partial" role="status">{notice.clone()}</p> })
-        .collect();
+    let notices = notices(&sheet);
     view! {
         <body>
             <a class="skip" href="#main">"Skip to the numbers"</a>
-            {rail(visit, sheet.place, &sheet.scope)}
+            {rail(app, visit, sheet.place, &sheet.scope)}
             <div class="page">
                 <header class="top">
                     <div class="name">{trail(&sheet.trail)}<h1>{sheet.title.clone()}</h1></div>
+                    {app.reader.as_deref().and_then(reader::bounds)}
                     <div id="freshness" class="fresh" data-refresh="">{fresh}</div>
                     {(sheet.renews && sheet.scope.follows_now()).then(|| live(visit, &sheet))}
+                    {reader::share(app, visit, sheet.place)}
                     <a class="live" href="/go" data-dialog="palette">"Go to"<kbd>"Ctrl K"</kbd></a>
                 </header>
                 {bar}
                 <div id="notices" data-refresh="">{notices}</div>
                 <main id="main">{sheet.body}</main>
-                <footer class="foot">{format!("{} · all times UTC · ", visit.here)}<a href="/settings#keyboard" data-dialog="keys">"keyboard ( ? )"</a></footer>
+                <footer class="foot">{format!("{} · all times {} · ", visit.here, zone::name())}<a href="/settings#keyboard" data-dialog="keys">"keyboard ( ? )"</a></footer>
             </div>
             {dialogs}
             <Cursor/>
             <Keys/>
         </body>
     }
+}
+
+/// What is missing from the page's numbers.
+fn notices(sheet: &Sheet) -> Vec<AnyView> {
+    let notice = |notice: &String| view! { <p class="card partial" role="status">{notice.clone()}</p> }.into_any();
+    sheet.notices.iter().map(notice).collect()
 }
 
 /// The pages above this one.
@@ -269,7 +297,7 @@ fn trail(trail: &[(String, String)]) -> Option<AnyView> {
     (!links.is_empty()).then(|| view! { <nav class="trail" aria-label="Above"><ol>{links}</ol></nav> }.into_any())
 }
 
-fn rail(visit: &Visit, place: Place, scope: &Scope) -> AnyView {
+fn rail(app: &App, visit: &Visit, place: Place, scope: &Scope) -> AnyView {
     let entries = RAIL.iter().map(|Entry { place: entry, path, name, key, drawing }| {
         let current = (*entry == place).then_some("page");
         let icon = format!(r#"<svg class="icon" viewBox="0 0 16 16" aria-hidden="true">{drawing}</svg>"#);
@@ -280,6 +308,7 @@ fn rail(visit: &Visit, place: Place, scope: &Scope) -> AnyView {
             <a class="brand" href="/">"tokenwatt"</a>
             <div class="pages">{entries.collect_view()}</div>
             <ThemeSwitch theme=visit.theme.name().to_owned() back=visit.here.clone()/>
+            {app.reader.as_deref().map(reader::signed_in)}
         </nav>
     }
     .into_any()
@@ -301,7 +330,7 @@ fn freshness(freshness: Option<Freshness>) -> AnyView {
     let Some(freshness) = freshness else {
         return view! { <span class="chip unknown">"no data yet"</span> }.into_any();
     };
-    let clock = viz::hover::clock(freshness.newest_time_us);
+    let clock = zone::clock(freshness.newest_time_us);
     let lag = format::text(Some(freshness.lag_s.max(0.0)), Unit::Seconds);
     let class = if freshness.lag_s > STALE_S { "chip stale" } else { "chip" };
     let word = if freshness.lag_s > STALE_S { "stale: " } else { "" };

@@ -10,6 +10,7 @@
 //! 3. A panel that fails shows why; its neighbours stay.
 //! 4. Every number is the answer to one SQL statement, which the page links to.
 //! 5. The markup of an island is the same on both sides, and an island holds no data of its own.
+//! 6. A page is asked with the rights of whoever looks at it, or of whoever shared it ([`Access`]).
 
 pub mod islands;
 
@@ -29,9 +30,11 @@ mod server;
 mod sql;
 #[cfg(feature = "ssr")]
 pub mod urlstate;
+#[cfg(feature = "ssr")]
+mod zone;
 
 #[cfg(feature = "ssr")]
-pub use server::{Options, router};
+pub use server::{Access, Answers, Options, guarded, open_to_sessions, router};
 
 /// Starts the islands of a page. The bundle's entry script calls it once, before it hands each
 /// island its element.

@@ -1,30 +1,19 @@
 //! The pieces that pages are made of: panels, tiles, cards for what is missing, and charts.
 
+pub(crate) mod links;
+pub(crate) mod picture;
 pub(crate) mod plot;
 
 use leptos::prelude::*;
+use links::sql_link;
 use viz::bar::{Part, bar};
 use viz::chart;
 use viz::format::{self, Unit};
-use viz::hover;
 
 use crate::ask::{Answer, Asked, Failure, PENDING};
 use crate::server::{App, Visit};
-use crate::urlstate::{Fields, Scope};
-
-/// A link to the SQL page with a statement in it.
-pub(crate) fn sql_link(sql: &str) -> String {
-    let mut fields = Fields::default();
-    fields.set("q", sql.to_owned());
-    fields.link("/sql")
-}
-
-/// A link to all rows of a statement as a file.
-pub(crate) fn csv_link(sql: &str) -> String {
-    let mut fields = Fields::default();
-    fields.set("q", sql.to_owned());
-    fields.link("/sql.csv")
-}
+use crate::urlstate::Scope;
+use crate::zone;
 
 /// A titled part of a page that renews itself. `note` says how the numbers are defined.
 pub(crate) fn panel(id: &'static str, title: &str, note: &str, asked: &[&Asked], body: AnyView) -> AnyView {
@@ -65,8 +54,9 @@ fn statements(asked: &[&Asked]) -> Option<AnyView> {
                     <p>
                         <b>{what.to_owned()}</b>
                         <button type="button" class="copy" data-copy="">"Copy SQL"</button>
-                        <a href=sql_link(&asked.sql)>"Open"</a>
-                        <a href=csv_link(&asked.sql) download="">"CSV"</a>
+                        <a href=links::asked("/sql", asked)>"Open"</a>
+                        <a href=links::asked("/sql.csv", asked) download="">"CSV"</a>
+                        <a href=links::parquet(&asked.sql, &links::of(asked)) download="">"Parquet"</a>
                     </p>
                     <pre>{stated(asked)}</pre>
                 </li>
@@ -102,10 +92,13 @@ pub(crate) fn failed(visit: &Visit, failure: &Failure, sql: &str) -> AnyView {
     if failure.error.kind == PENDING {
         return hint(failure.error.message.clone());
     }
+    if failure.error.kind == "denied" {
+        return hint(format!("Not shown here: {}.", failure.error.message));
+    }
     let hint = failure.error.hint.clone().map(|hint| view! { <p class="hint">{hint}</p> });
     view! {
         <div class="card error" role="alert">
-            <p><strong>{format!("No answer ({})", failure.error.kind)}</strong>" since "{hover::clock(failure.since_us)}</p>
+            <p><strong>{format!("No answer ({})", failure.error.kind)}</strong>" since "{zone::clock(failure.since_us)}</p>
             <p>{failure.error.message.clone()}</p>
             {hint}
             <p class="links"><a href=visit.here.clone()>"Try again"</a><a href=sql_link(sql)>"Open the statement"</a></p>
@@ -180,7 +173,7 @@ fn first_run(app: &App) -> AnyView {
 }
 
 /// One number at the top of a page.
-pub(crate) struct Tile {
+pub(crate) struct Tile<'a> {
     /// What it is.
     pub(crate) label: &'static str,
     /// The number.
@@ -196,9 +189,7 @@ pub(crate) struct Tile {
     /// Its course over the range.
     pub(crate) course: Vec<Option<f64>>,
     /// Where it comes from.
-    pub(crate) sql: String,
-    /// Whether there was no answer.
-    pub(crate) failed: bool,
+    pub(crate) asked: &'a Asked,
 }
 
 /// The same number of another stretch of time.
@@ -230,20 +221,20 @@ impl Before {
     }
 }
 
-impl Tile {
+impl Tile<'_> {
     /// Renders it.
     pub(crate) fn view(self) -> AnyView {
         let shown = format::show(self.value, self.unit);
         let flag = self.flag.map(|flag| view! { <span class="flag">{flag}</span> });
         let change = self.value.zip(self.before).and_then(|(now, before)| before.chip(now));
-        let note = if self.failed { "the query failed, see below".to_owned() } else { self.note };
+        let note = if self.asked.outcome.is_err() { "the query failed, see below".to_owned() } else { self.note };
         view! {
             <div class="tile">
                 <h2>{self.label}{flag}</h2>
                 <p class="value"><b>{shown.number}</b><span class="unit">{shown.unit}</span>{change}</p>
                 <p class="note">{note}</p>
                 <div class="course" inner_html=chart::spark(&self.course)></div>
-                <a class="sql" href=sql_link(&self.sql) aria-label=format!("SQL of {}", self.label)>"SQL"</a>
+                <a class="sql" href=links::asked("/sql", self.asked) aria-label=format!("SQL of {}", self.label)>"SQL"</a>
             </div>
         }
         .into_any()
@@ -275,18 +266,24 @@ pub(crate) fn table(label: &'static str, head: AnyView, body: AnyView) -> AnyVie
     .into_any()
 }
 
-/// Headings of columns; one that begins with `#` is of numbers.
+/// Headings of columns; one that begins with `#` is of numbers, one that ends in `(UTC)` is of instants and names the page's zone.
 pub(crate) fn heads(names: &[&str]) -> AnyView {
     let heads: Vec<_> = names
         .iter()
         .map(|name| match name.strip_prefix('#') {
             Some(name) => view! { <th class="num" scope="col">{name.to_owned()}</th> }.into_any(),
+            None if name.ends_with("(UTC)") => view! { <th scope="col">{zoned(name)}</th> }.into_any(),
             // A heading without words heads nothing.
             None if name.is_empty() => view! { <td></td> }.into_any(),
             None => view! { <th scope="col">{(*name).to_owned()}</th> }.into_any(),
         })
         .collect();
     heads.into_any()
+}
+
+/// A heading of instants with the page's zone.
+pub(crate) fn zoned(name: &str) -> String {
+    name.replace("UTC", &zone::name())
 }
 
 /// A word about why a panel is empty.

@@ -1,6 +1,11 @@
 //! Routes, headers and cookies: the part of the dashboard that speaks HTTP.
 
+mod access;
+mod chart;
+pub(crate) mod cookies;
 mod export;
+mod login;
+mod share;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,6 +17,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 use service::clock::SharedClock;
+use service::principal::Principal;
 use telemetry::contract::QueryApi;
 use tower_http::compression::CompressionLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
@@ -19,8 +25,13 @@ use tower_http::set_header::SetResponseHeaderLayer;
 use crate::ask::Asker;
 use crate::assets::{self, Bundle};
 use crate::frame::Theme;
+use crate::panel::picture::Pictures;
 use crate::urlstate::{Fields, path};
 use crate::{islands, pages};
+
+pub use access::{Access, Answers, open_to_sessions};
+use access::{Gate, Nobody};
+pub(crate) use share::Shared;
 
 /// Nothing but this server's own files; no inline script or style; WebAssembly may be compiled.
 const POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self'; \
@@ -60,6 +71,12 @@ pub(crate) struct App {
     pub(crate) options: Arc<Options>,
     /// Tags that start the islands, if there is a bundle.
     pub(crate) scripts: Option<Arc<str>>,
+    /// Who may see the pages.
+    pub(crate) access: Access,
+    /// Whose rights these pages are asked with; nobody's where nobody has to prove anything.
+    pub(crate) reader: Option<Arc<Principal>>,
+    /// Who shared the page, where it is shown by a link.
+    pub(crate) shared: Option<Shared>,
 }
 
 /// What one request brings along.
@@ -72,6 +89,8 @@ pub(crate) struct Visit {
     pub(crate) theme: Theme,
     /// One instant for the whole page, µs since the epoch.
     pub(crate) now_us: i64,
+    /// Whoever wants the page's charts by themselves.
+    pub(crate) pictures: Option<Pictures>,
 }
 
 impl Visit {
@@ -81,11 +100,17 @@ impl Visit {
     }
 }
 
-/// The dashboard's routes, to be merged with those of the query service.
+/// The dashboard's routes, to be merged with those of the query service, for whoever reaches the port.
 ///
 /// A bundle that is absent or was built from other sources is left out with a warning: pages are complete
 /// without it.
 pub fn router(api: Arc<dyn QueryApi>, options: Options) -> Router {
+    let answers: Answers = Arc::new(move |_| Arc::clone(&api));
+    guarded(&answers, &Access::open(), options)
+}
+
+/// The same for those whom `access` names, each of whom is answered as `answers` says.
+pub fn guarded(answers: &Answers, access: &Access, options: Options) -> Router {
     let bundle = options.bundle.as_deref().and_then(|dir| {
         let opened = Bundle::open(dir, &islands::names());
         opened
@@ -94,11 +119,28 @@ pub fn router(api: Arc<dyn QueryApi>, options: Options) -> Router {
             })
             .ok()
     });
-    let app = App {
+    let options = Arc::new(options);
+    let app = |api, reader: Option<&Arc<Principal>>| App {
         asker: Asker::new(api, options.panel_deadline),
         scripts: bundle.as_ref().map(|bundle| bundle.tags().into()),
-        options: Arc::new(options),
+        options: Arc::clone(&options),
+        access: access.clone(),
+        reader: reader.map(Arc::clone),
+        shared: None,
     };
+    let routes = match access.is_open() {
+        true => pages(app(answers(None), None)),
+        false => {
+            Gate::new(access, app(Arc::new(Nobody), None), |reader| app(answers(Some(reader)), Some(reader))).router()
+        }
+    };
+    with_headers(service::origin::refuse_elsewhere(routes))
+        .merge(assets::router(bundle.as_ref()))
+        .layer(CompressionLayer::new())
+}
+
+/// All pages, as one reader sees them.
+fn pages(app: App) -> Router {
     Router::new()
         .route("/", get(overview))
         .route("/slo", get(slos))
@@ -117,10 +159,20 @@ pub fn router(api: Arc<dyn QueryApi>, options: Options) -> Router {
         .route("/go", get(find))
         .route("/sql", get(sql).post(sql_posted))
         .route("/sql.csv", get(export::csv))
+        .route("/chart.svg", get(chart::svg))
         .route("/theme", post(theme))
+        .route("/share", get(share::form).post(share::make))
         .fallback(not_found)
         .with_state(app)
-        .layer(SetResponseHeaderLayer::if_not_present(header::CACHE_CONTROL, HeaderValue::from_static("no-cache")))
+}
+
+/// What every answer carries.
+fn with_headers(router: Router) -> Router {
+    router
+        .layer(SetResponseHeaderLayer::if_not_present(
+            header::CACHE_CONTROL,
+            HeaderValue::from_static("private, no-cache"),
+        ))
         .layer(SetResponseHeaderLayer::overriding(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)))
         .layer(SetResponseHeaderLayer::overriding(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")))
         .layer(SetResponseHeaderLayer::overriding(header::REFERRER_POLICY, HeaderValue::from_static("same-origin")))
@@ -128,15 +180,23 @@ pub fn router(api: Arc<dyn QueryApi>, options: Options) -> Router {
             HeaderName::from_static("x-frame-options"),
             HeaderValue::from_static("DENY"),
         ))
-        .merge(assets::router(bundle.as_ref()))
-        .layer(CompressionLayer::new())
 }
 
 impl App {
+    /// What its reader is called.
+    pub(crate) fn name(&self) -> &str {
+        self.reader.as_ref().map_or("everybody", |reader| &reader.name)
+    }
+
+    /// Whether its reader can make links that show others one page.
+    pub(crate) fn can_share(&self) -> bool {
+        self.reader.is_some() && self.shared.is_none() && !self.access.share_lifetime().is_zero()
+    }
+
     fn visit(&self, path: &str, query: Option<String>, headers: &HeaderMap) -> Visit {
         let query = query.unwrap_or_default();
         let here = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
-        Visit { here, query, theme: Theme::from_cookies(headers), now_us: self.options.clock.now_us() }
+        Visit { here, query, theme: Theme::from_cookies(headers), now_us: self.options.clock.now_us(), pictures: None }
     }
 }
 
@@ -247,9 +307,6 @@ async fn sql(State(app): State<App>, RawQuery(query): RawQuery, headers: HeaderM
 
 /// A statement too long for a URL.
 async fn sql_posted(State(app): State<App>, headers: HeaderMap, body: String) -> Response {
-    if is_from_elsewhere(&headers) {
-        return refused();
-    }
     let visit = app.visit("/sql", Some(body), &headers);
     Html(pages::sql::page(&app, &visit).await).into_response()
 }
@@ -257,7 +314,7 @@ async fn sql_posted(State(app): State<App>, headers: HeaderMap, body: String) ->
 /// Whether a browser says that another site's page sends this (Fetch Metadata, `Sec-Fetch-Site`); statements are run for
 /// people who look at these pages alone.
 fn is_from_elsewhere(headers: &HeaderMap) -> bool {
-    headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site")
+    headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site")
 }
 
 fn refused() -> Response {

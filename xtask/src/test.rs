@@ -17,6 +17,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         tests.arg("--").args(args);
     }
     tests.env("TOKENWATT_PYTHON", &clients.python).env("TOKENWATT_MODEL", &clients.model);
+    tests.env("TOKENWATT_AXE", &clients.axe);
     cargo::run(&mut tests)?;
     if args.is_empty() { oracle(&clients) } else { Ok(()) }
 }

@@ -135,7 +135,7 @@ impl Question {
 
     fn scope(&self) -> Result<Arc<Scope>> {
         let memory = Arc::clone(&self.running.memory) as Arc<dyn MemoryPool>;
-        Ok(Scope::new(self.engine.shared.within(memory)?, &self.engine, &self.reader))
+        Ok(Scope::new(self.engine.shared.within(memory)?, &self.engine, &self.reader, &self.request))
     }
 
     /// The answer's rows and what is known of them. What fails before the first row because a lake has gone, or on workers, is

@@ -32,6 +32,8 @@ pub(crate) type Within = Arc<[usize]>;
 /// What one query sees of each lake.
 pub(crate) struct Pins {
     federation: Arc<Federation>,
+    /// Versions that the request names, by lake and table (`eu.requests`); the newest of others.
+    versions: BTreeMap<String, i64>,
     /// By lake and by the name that the table was asked under.
     pinned: Mutex<BTreeMap<(usize, String), Arc<Snapshot>>>,
     /// Lakes that could not be reached, and why. One that was missed once is missing to the end.
@@ -39,9 +41,9 @@ pub(crate) struct Pins {
 }
 
 impl Pins {
-    pub(crate) fn new(federation: &Arc<Federation>) -> Arc<Pins> {
+    pub(crate) fn new(federation: &Arc<Federation>, versions: BTreeMap<String, i64>) -> Arc<Pins> {
         let (pinned, missing) = (Mutex::default(), Mutex::default());
-        Arc::new(Pins { federation: Arc::clone(federation), pinned, missing })
+        Arc::new(Pins { federation: Arc::clone(federation), versions, pinned, missing })
     }
 
     /// All lakes.
@@ -99,6 +101,7 @@ impl Pins {
         let failed = |failed: service::Error| {
             service::Error::new(failed.kind(), format!("read {table} of lake {}", site.name())).with_source(failed)
         };
+        let version = version.or_else(|| self.versions.get(&format!("{}.{table}", site.name())).copied());
         let snapshot = site.snapshot(table, version).await.map_err(failed)?;
         Ok(Arc::clone(self.pinned.lock().entry((lake, asked)).or_insert(snapshot)))
     }

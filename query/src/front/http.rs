@@ -1,6 +1,8 @@
 //! `POST /api/v1/sql`: a statement as JSON (`{"sql": …, "params": {…}}`) or as plain text; `Accept` chooses the answer.
+//! `GET /api/v1/sql?q=…&format=parquet&v=requests:812`: the same for a link, whose answer is kept as a file.
 //! `DELETE /api/v1/queries/{id}`: stops one that runs.
 
+mod link;
 mod stream;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -8,14 +10,14 @@ use std::{collections::BTreeMap, sync::Arc};
 use axum::{
     Extension, Router,
     body::Bytes,
-    extract::{Path, State},
+    extract::{Path, RawQuery, State},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
     routing::{delete, post},
 };
 use serde_json::json;
-use service::principal::Principal;
-use telemetry::contract::{ApiError, SqlRequest};
+use service::principal::{Principal, Principals, Role};
+use telemetry::contract::{ApiError, READER_HEADER, SqlRequest};
 
 use crate::{
     answer,
@@ -31,7 +33,7 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 /// The route.
 pub(crate) fn router(engine: Arc<Engine>) -> Router {
     Router::new()
-        .route("/api/v1/sql", post(sql))
+        .route("/api/v1/sql", post(sql).get(linked))
         .route("/api/v1/queries/{id}", delete(cancel))
         .layer(axum::extract::DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(engine)
@@ -53,11 +55,56 @@ fn reader(caller: Caller) -> Arc<Reader> {
     Arc::new(Reader::from(caller.as_ref().map(|Extension(principal)| principal)))
 }
 
-async fn sql(State(engine): State<Arc<Engine>>, caller: Caller, headers: HeaderMap, body: Bytes) -> Response {
-    match answered(&engine, &reader(caller), &headers, &body).await {
-        Ok(response) => response,
-        Err(error) => refusal(&error),
+/// The reader with whose rights an answer is given: the caller, or whom one that sees everything names in its place.
+fn on_behalf(principals: &Principals, caller: Caller, headers: &HeaderMap) -> Result<Arc<Reader>, ApiError> {
+    let own = reader(caller);
+    let Some(name) = headers.get(READER_HEADER) else { return Ok(own) };
+    // A name that is no text is not ignored: it would be answered with more rights than were asked for.
+    let name = String::from_utf8_lossy(name.as_bytes());
+    if name == own.name() {
+        return Ok(own);
     }
+    let denied =
+        |message: String, hint: &str| ApiError { kind: "denied".to_owned(), message, hint: Some(hint.to_owned()) };
+    if !own.sees_everything() {
+        let message = format!("`{}` may not ask for `{name}`", own.name());
+        return Err(denied(message, "only who sees everything asks with the rights of others"));
+    }
+    let found = principals.named(&name, Role::Reader).ok_or_else(|| {
+        denied(
+            format!("no reader is called `{name}` here"),
+            "give the dashboard and the query service the same [[principal]] tables",
+        )
+    })?;
+    Ok(Arc::new(Reader::of(&found).through("dashboard")))
+}
+
+async fn sql(State(engine): State<Arc<Engine>>, caller: Caller, headers: HeaderMap, body: Bytes) -> Response {
+    let answered = async {
+        let reader = on_behalf(&engine.deps.principals, caller, &headers)?;
+        answered(&engine, &reader, (Format::accepted(&headers)?, request(&headers, &body)?)).await
+    };
+    answered.await.unwrap_or_else(|error| refusal(&error))
+}
+
+/// A statement in a link. A browser says whether another site's page follows it (Fetch Metadata); then it is not run.
+async fn linked(
+    State(engine): State<Arc<Engine>>,
+    caller: Caller,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Response {
+    if headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site") {
+        let message = "statements are not taken from pages of other sites".to_owned();
+        return refusal(&ApiError { kind: "denied".to_owned(), message, hint: None });
+    }
+    let answered = async {
+        let (format, request) = link::parse(&query.unwrap_or_default())?;
+        let reader = on_behalf(&engine.deps.principals, caller, &headers)?;
+        let answer = answered(&engine, &reader, (format, request)).await?;
+        Ok::<_, ApiError>(link::as_file(answer, format))
+    };
+    answered.await.unwrap_or_else(|error| refusal(&error))
 }
 
 /// Tells a running query to stop; `system.queries` lists them.
@@ -77,10 +124,8 @@ async fn cancel(State(engine): State<Arc<Engine>>, caller: Caller, Path(id): Pat
 async fn answered(
     engine: &Arc<Engine>,
     reader: &Arc<Reader>,
-    headers: &HeaderMap,
-    body: &[u8],
+    (format, request): (Format, SqlRequest),
 ) -> Result<Response, ApiError> {
-    let (format, request) = (Format::accepted(headers)?, request(headers, body)?);
     let rows_max = engine.config.rows(request.max_rows);
     let opened = engine.open(request, reader).await?;
     let (version, served_by) = (opened.version.clone(), opened.served_by.clone());
@@ -216,11 +261,17 @@ fn refusal(error: &ApiError) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::{HeaderMap, HeaderValue, header};
+    use std::sync::Arc;
 
-    use super::{Format, request};
+    use axum::Extension;
+    use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+    use service::principal::{Principal, Principals, Role};
+    use telemetry::contract::READER_HEADER;
 
-    fn with(name: header::HeaderName, value: &'static str) -> HeaderMap {
+    use super::{Format, on_behalf, request};
+    use crate::reader::Seen;
+
+    fn with(name: HeaderName, value: &'static str) -> HeaderMap {
         HeaderMap::from_iter([(name, HeaderValue::from_static(value))])
     }
 
@@ -244,6 +295,59 @@ mod tests {
         {
             let error = request(&with(header::CONTENT_TYPE, kind), body.as_bytes()).expect_err("refused");
             assert_eq!(error.kind, "invalid");
+        }
+    }
+
+    fn principal(name: &str, role: Role, tenants: &[&str]) -> Principal {
+        Principal {
+            name: name.to_owned(),
+            role,
+            token_sha256: None,
+            scram: None,
+            expires: None,
+            certificate: None,
+            tenants: tenants.iter().map(|tenant| (*tenant).to_owned()).collect(),
+            regions: vec!["*".to_owned()],
+            infrastructure: None,
+            items_per_s: None,
+            bytes_per_s: None,
+            burst_s: 10,
+        }
+    }
+
+    /// Rights are only ever narrowed: by one who has them all, to those of a reader that is known here.
+    #[test]
+    fn who_sees_everything_may_ask_with_the_rights_of_others_and_nobody_else() {
+        let known = [
+            principal("dashboard", Role::Reader, &["*"]),
+            principal("acme", Role::Reader, &["acme"]),
+            principal("zeta", Role::Reader, &["zeta"]),
+            principal("agent", Role::Writer, &["*"]),
+        ];
+        let principals = Principals::new(&known, &service::clock::system());
+        let asked = |by: Option<usize>, named: &[u8]| {
+            let caller = by.map(|at| Extension(Arc::new(known[at].clone())));
+            let value = HeaderValue::from_bytes(named).expect("a header");
+            let headers = HeaderMap::from_iter([(HeaderName::from_static(READER_HEADER), value)]);
+            let reader = on_behalf(&principals, caller, &headers);
+            reader.map(|reader| (reader.name().to_owned(), reader.front(), reader.tenants().clone()))
+        };
+        let only = |tenant: &str| Seen::Only(vec![tenant.to_owned()]);
+        assert_eq!(asked(Some(0), b"acme").ok(), Some(("acme".to_owned(), "dashboard", only("acme"))));
+        assert_eq!(asked(Some(0), b"dashboard").ok(), Some(("dashboard".to_owned(), "http", Seen::All)));
+        assert_eq!(asked(Some(1), b"acme").ok(), Some(("acme".to_owned(), "http", only("acme"))));
+        for (by, named) in [
+            (Some(1), &b"zeta"[..]),
+            (Some(1), b"dashboard"),
+            (Some(0), b"agent"),
+            (Some(0), b"nobody"),
+            (Some(0), b"?"),
+            (Some(0), b""),
+            (Some(0), b"\xff\xfe"),
+            (None, b"ghost"),
+        ] {
+            let kind = asked(by, named).map_err(|error| error.kind);
+            assert_eq!(kind, Err("denied".to_owned()), "{by:?} {named:?}");
         }
     }
 }

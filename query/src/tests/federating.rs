@@ -236,6 +236,9 @@ async fn every_lake_has_a_version_and_a_schema_of_its_own() {
     let before = format!("SELECT count(*) FROM us.requests VERSION AS OF {}", newest - 1);
     let answer = world.ask(&before).await;
     assert_eq!((answer.rows, answer.version["us.requests"]), (vec![vec![json!(20)]], newest - 1));
+    let sql = "SELECT count(*) FROM us.requests".to_owned();
+    let pinned = SqlRequest { sql, version: [("us.requests".to_owned(), newest - 1)].into(), ..SqlRequest::default() };
+    assert_eq!(world.query.sql(pinned).await.expect("that version").rows, [[json!(20)]]);
     let error = world.try_ask("SELECT count(*) FROM requests VERSION AS OF 1").await.expect_err("ambiguous");
     assert!(error.message.contains("<lake>.requests VERSION AS OF 1"), "{error:?}");
     assert!(world.try_ask("SELECT count(*) FROM mars.requests").await.is_err());

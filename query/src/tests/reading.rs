@@ -5,7 +5,10 @@ use axum::{
     http::{Request, StatusCode, header},
 };
 use serde_json::{Value, json};
-use telemetry::table::{REQUESTS, TOKENS};
+use telemetry::{
+    contract::{QueryApi, SqlRequest},
+    table::{REQUESTS, TOKENS},
+};
 use tower::ServiceExt;
 
 use super::world::{NOON, World};
@@ -68,6 +71,26 @@ async fn a_pinned_version_does_not_move() {
     assert!(error.message.contains("99"), "{error:?}");
     let error = world.try_ask("SELECT * FROM calls VERSION AS OF 1").await.expect_err("a view");
     assert!(error.message.contains("view"), "{error:?}");
+}
+
+/// Versions beside the statement hold below views too, so that a page's figures can be asked for again as they were.
+#[tokio::test]
+async fn versions_beside_a_statement_hold_below_its_views() {
+    let world = World::new().await;
+    world.write(&REQUESTS, &[call(NOON, "server", "a", "1")]).await;
+    let sql = "SELECT count(*) FROM calls";
+    let then = world.ask(sql).await;
+    world.write(&REQUESTS, &[call(NOON + 1, "server", "b", "2")]).await;
+    assert_eq!(world.rows(sql).await, [[json!(2)]]);
+    let at = |version| SqlRequest { sql: sql.to_owned(), version, ..SqlRequest::default() };
+    let again = world.query.sql(at(then.version.clone())).await.expect("the versions of then");
+    assert_eq!((again.rows, again.version), (vec![vec![json!(1)]], then.version));
+    let before = world.query.sql(at([("requests".to_owned(), -1)].into())).await.expect("before anything was written");
+    assert_eq!(before.rows, [[json!(0)]]);
+    for (name, version, words) in [("calls", 1, "no table"), ("requests", -2, "from 0 on"), ("requests", 99, "99")] {
+        let error = world.query.sql(at([(name.to_owned(), version)].into())).await.expect_err(words);
+        assert!(error.message.contains(words), "{error:?}");
+    }
 }
 
 /// Files outside the stretch of time are not opened, even below a view.
@@ -178,6 +201,27 @@ async fn http_answers_in_every_form() {
     assert_eq!(meaning("unit").as_deref(), Some("{token}"));
     assert_eq!(meaning("comment").as_deref(), Some("generated tokens, reasoning ones included"));
     assert_eq!(reader.next().expect("a batch").expect("readable").num_rows(), 2);
+}
+
+/// A link to a statement is answered as a file, but not for pages of other sites.
+#[tokio::test]
+async fn a_link_is_answered_as_a_file() {
+    let world = World::new().await;
+    let version = world.write(&REQUESTS, &[call(NOON, "server", "a", "1")]).await;
+    world.write(&REQUESTS, &[call(NOON + 1, "server", "b", "2")]).await;
+    let get = |format: &str, site: &str| {
+        let link = format!("/api/v1/sql?q=SELECT+span_id+FROM+calls&v=requests:{version}&format={format}");
+        let request = Request::get(link).header("sec-fetch-site", site).body(Body::empty()).expect("a request");
+        world.query.router().oneshot(request)
+    };
+    let answer = get("csv", "same-origin").await.expect("an answer");
+    assert!(answer.headers()[header::CONTENT_DISPOSITION].to_str().is_ok_and(|name| name.contains("tokenwatt.csv")));
+    let csv = to_bytes(answer.into_body(), usize::MAX).await.expect("a body");
+    assert_eq!(&csv[..], b"span_id\r\n1\r\n", "at the version that the link names");
+    let parquet = get("parquet", "none").await.expect("an answer").into_body();
+    assert_eq!(&to_bytes(parquet, usize::MAX).await.expect("a body")[..4], b"PAR1");
+    assert_eq!(get("csv", "cross-site").await.expect("an answer").status(), StatusCode::FORBIDDEN);
+    assert_eq!(get("xls", "none").await.expect("an answer").status(), StatusCode::BAD_REQUEST);
 }
 
 /// Rows past the limit are cut, and the answer says so.

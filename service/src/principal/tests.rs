@@ -13,7 +13,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::config::instant;
 
-fn principal(name: &str, role: Role, hash: Option<String>) -> Principal {
+pub(super) fn principal(name: &str, role: Role, hash: Option<String>) -> Principal {
     Principal {
         name: name.to_owned(),
         role,
@@ -115,7 +115,21 @@ fn infrastructure_follows_the_tenants() {
 }
 
 /// A clock that a test sets, microseconds.
-struct Hand(AtomicI64);
+pub(super) struct Hand(AtomicI64);
+
+impl Hand {
+    pub(super) fn second(second: i64) -> Self {
+        Self(AtomicI64::new(second * 1_000_000))
+    }
+
+    pub(super) fn set(&self, second: i64) {
+        self.set_us(second * 1_000_000);
+    }
+
+    pub(super) fn set_us(&self, at_us: i64) {
+        self.0.store(at_us, Ordering::SeqCst);
+    }
+}
 
 impl Clock for Hand {
     fn now_ns(&self) -> i64 {
@@ -123,7 +137,7 @@ impl Clock for Hand {
     }
 
     fn monotonic(&self) -> Duration {
-        Duration::ZERO
+        Duration::from_micros(self.0.load(Ordering::SeqCst).unsigned_abs())
     }
 }
 
@@ -144,7 +158,7 @@ fn tokens_expire() {
     let proven = principals.login("grafana").shown(token.expose()).unwrap();
     assert!(shown(&bearer).is_ok() && principals.check_token(&proven).is_ok());
 
-    hand.0.store(at, Ordering::SeqCst);
+    hand.set_us(at);
     let refused = shown(&bearer).unwrap_err();
     assert_eq!(refused.kind(), Kind::Unauthenticated);
     assert_eq!(refused.message(), "the token of `grafana` expired at 2026-12-01T00:00:00Z");

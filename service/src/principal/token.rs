@@ -38,6 +38,12 @@ pub fn new_token() -> Result<(Secret, String)> {
 }
 
 impl Token {
+    /// A token that somebody typed.
+    #[must_use]
+    pub fn typed(text: &str) -> Self {
+        Self(Secret::new(text.trim()))
+    }
+
     /// The token in a request's headers: a bearer token, or the password of basic authentication, which is what a browser
     /// asks its user for.
     #[must_use]

@@ -104,7 +104,7 @@ fn default_dir() -> Result<PathBuf> {
 }
 
 /// `~/.cache/tokenwatt`: what clones of this repository share.
-pub(super) fn cache_dir() -> Result<PathBuf> {
+pub(in crate::bench) fn cache_dir() -> Result<PathBuf> {
     let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or(home);
     let nowhere =

@@ -8,10 +8,11 @@ use crate::ask::Asked;
 use crate::urlstate::{Dimension, Scope};
 
 /// Keys beyond those of the rail, and what they do.
-const KEYS: [(&str, &str); 12] = [
+const KEYS: [(&str, &str); 13] = [
     ("Ctrl K", "palette: go to a page, a region, a model, a node, a trace"),
     ("/", "first filter of the page"),
     ("t", "choose a stretch of time"),
+    ("u", "choose a time zone"),
     ("[  ]", "half a window earlier, later"),
     ("-", "twice as wide"),
     ("drag", "over a chart: only that stretch"),

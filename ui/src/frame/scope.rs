@@ -6,7 +6,8 @@ use leptos::prelude::*;
 use super::Sheet;
 use crate::ask::Asked;
 use crate::server::Visit;
-use crate::urlstate::{DEFAULT_RANGE_S, Dimension, Fields, RANGES, Range, Scope, range_name, rfc3339};
+use crate::urlstate::{DEFAULT_RANGE_S, Dimension, Fields, RANGES, Range, Scope, range_name};
+use crate::zone;
 
 /// What the bar's links and forms need to know.
 struct Bar<'a> {
@@ -37,7 +38,7 @@ pub(super) fn bar(visit: &Visit, sheet: &Sheet, choices: &Asked) -> AnyView {
         <section class="scope" aria-label="Scope and time">
             {form}
             {bar.left_out()}
-            <div class="times">{bar.steps()}{bar.ranges()}</div>
+            <div class="times">{bar.steps()}{bar.ranges()}{bar.zones()}</div>
         </section>
     }
     .into_any()
@@ -104,11 +105,37 @@ impl Bar<'_> {
         .into_any()
     }
 
+    /// In whose local time the page is told: UTC, that of the browser (which scripts fill in), or any other.
+    fn zones(&self) -> AnyView {
+        let scope = &self.sheet.scope;
+        let in_zone = |tz: Option<&str>| self.link(&Scope { tz: tz.map(str::to_owned), ..scope.clone() });
+        let offered = zone::OFFERED.map(|name| view! { <option value=name></option> });
+        let hidden = Scope { tz: None, ..scope.clone() };
+        let current = scope.tz.is_none().then_some("true");
+        view! {
+            <details class="absolute">
+                <summary data-key="u" title="time zone ( u )">{zone::name()}</summary>
+                <form method="get" action=self.path.clone()>
+                    <p class="links">
+                        <a href=in_zone(None) aria-current=current>"UTC"</a>
+                        <a class="copy" data-zone="" href=in_zone(Some("Etc/UTC"))>"this browser's"</a>
+                    </p>
+                    <label>"zone"<input name="tz" list="zones" placeholder="Europe/Dublin" value=scope.tz.clone() autocomplete="off"/></label>
+                    <datalist id="zones">{offered.into_iter().collect_view()}</datalist>
+                    {self.hidden(&hidden)}
+                    <button>"Show"</button>
+                </form>
+            </details>
+        }
+        .into_any()
+    }
+
     /// Two fields for a stretch of time that does not end now.
     fn absolute(&self) -> AnyView {
         let scope = &self.sheet.scope;
         let (from, to) = scope.resolve(self.visit.now_us);
-        let field = |at: i64| rfc3339(at / 1_000_000 * 1_000_000).trim_end_matches('Z').to_owned();
+        let field = |at: i64| zone::local(at / 1_000_000 * 1_000_000);
+        let (from_label, to_label) = (format!("from ({})", zone::name()), format!("to ({})", zone::name()));
         let name = match scope.range {
             Range::Between(from, to) => between(from, to),
             Range::Last(seconds) if RANGES.iter().any(|(span, _)| *span == seconds) => "from … to".to_owned(),
@@ -122,8 +149,8 @@ impl Bar<'_> {
             <details class="absolute">
                 <summary aria-current=current data-key="t">{name}</summary>
                 <form method="get" action=self.path.clone()>
-                    <label>"from (UTC)"<input type="datetime-local" step="1" name="from" value=field(from)/></label>
-                    <label>"to (UTC)"<input type="datetime-local" step="1" name="to" value=field(to)/></label>
+                    <label>{from_label}<input type="datetime-local" step="1" name="from" value=field(from)/></label>
+                    <label>{to_label}<input type="datetime-local" step="1" name="to" value=field(to)/></label>
                     {self.hidden(&hidden)}
                     <button>"Show"</button>
                 </form>
@@ -133,19 +160,20 @@ impl Bar<'_> {
     }
 }
 
-/// A stretch of time as short as it can be told apart, UTC.
+/// A stretch of time as short as it can be told apart, in the page's zone.
 fn between(from: i64, to: i64) -> String {
+    let zone = zone::zone().name(to).to_owned();
     let (from, to) = (short(from), short(to));
     match (from.split_once(' '), to.split_once(' ')) {
-        (Some((day, _)), Some((same, end))) if day == same => format!("{from} – {end} UTC"),
-        _ => format!("{from} – {to} UTC"),
+        (Some((day, _)), Some((same, end))) if day == same => format!("{from} – {end} {zone}"),
+        _ => format!("{from} – {to} {zone}"),
     }
 }
 
-/// Day, hours and minutes of an instant, UTC.
+/// Day, hours and minutes of an instant, in the page's zone.
 fn short(at_us: i64) -> String {
-    let text = rfc3339(at_us.div_euclid(60_000_000) * 60_000_000);
-    text.trim_end_matches(":00Z").replace('T', " ")
+    let text = zone::local(at_us.div_euclid(60_000_000) * 60_000_000);
+    text.strip_suffix(":00").unwrap_or(&text).replace('T', " ")
 }
 
 /// One filter. A value that is chosen stays in the list even if no row has it.

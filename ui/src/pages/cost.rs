@@ -250,19 +250,7 @@ fn tiles(asks: &Asks, idle: Idle) -> AnyView {
     let month =
         hourly.map(|hourly| format!("{} in 30 days at this rate", format::text(Some(hourly * 720.0), Unit::Usd)));
     let tile = |label, value, unit, note: String| {
-        let sql = asks.total.sql.clone();
-        Tile {
-            label,
-            value,
-            unit,
-            note,
-            flag: None,
-            before: None,
-            course: Vec::new(),
-            sql,
-            failed: asks.total.outcome.is_err(),
-        }
-        .view()
+        Tile { label, value, unit, note, flag: None, before: None, course: Vec::new(), asked: &asks.total }.view()
     };
     view! {
         {tile("Cost of this range", shown, Unit::Usd, format!("{basis}{without}; {}", idle.words()))}

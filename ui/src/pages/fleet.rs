@@ -7,7 +7,7 @@ use leptos::prelude::*;
 use nodes::{FILTERS, Level, Node};
 use viz::format::{self, Unit};
 
-use super::TTFT_LIMIT_S;
+use super::{TTFT_LIMIT_S, silence};
 use crate::ask::{Answer, Asked, Row};
 use crate::frame::{self, Place, Sheet};
 use crate::panel::plot::{Axis, line_chart, series_by};
@@ -141,18 +141,24 @@ fn region_card(name: &str, asks: &nodes::Asks, known: &[Node], scope: &Scope) ->
     let rate = |column: &str| row.as_ref().and_then(|row| asks.per_second(row, column));
     let p99 = row.as_ref().and_then(|row| row.number("ttft_p99"));
     let sum = |value: fn(&Node) -> Option<f64>| own.iter().filter_map(|node| value(node)).reduce(|a, b| a + b);
-    let unpriced = own.iter().filter(|node| node.usd_per_hour.is_none()).count();
+    // Of a silent node nothing is known, its price neither.
+    let unpriced = own.iter().filter(|node| node.usd_per_hour.is_none() && node.silent_us.is_none()).count();
     let price_note =
         (unpriced > 0).then(|| view! { <small class="warn">{format!("{unpriced} without a price left out")}</small> });
     let dots: Vec<_> = own.iter().map(|node| dot(node, scope)).collect();
     // Nodes without a region have no page of their region.
     let page = (!name.is_empty()).then(|| scope.link(&path(&["region", name])));
     let title = if name.is_empty() { "no region".to_owned() } else { name.to_owned() };
+    let silent = asks
+        .seen
+        .region(name)
+        .map(|since| view! { <p class="hint warn">{format!("All its nodes are {}.", silence::words(since))}</p> });
     let figure = |label: &'static str, text: String| view! { <div><dt>{label}</dt><dd>{text}</dd></div> };
     view! {
         <article class="region">
             <h3><a href=page>{title}</a><span class="note">{format!("{} nodes", own.len())}</span></h3>
             <p class="dots">{dots}</p>
+            {silent}
             <dl>
                 <div><dt>"TTFT p99"</dt><dd class:crit=p99.is_some_and(|p99| p99 > TTFT_LIMIT_S)>{over(p99)}</dd></div>
                 {figure("requests", format::text(rate("requests"), Unit::RequestsPerSecond))}

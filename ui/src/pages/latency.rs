@@ -1,7 +1,9 @@
 //! Latency: how often how long, percentiles, where the first token's time goes, and who is slow.
 
+pub(crate) mod chosen;
 pub(crate) mod questions;
 
+use chosen::Chosen;
 use leptos::prelude::*;
 use questions::{Metric, Questions};
 use viz::bar::Part;
@@ -52,11 +54,13 @@ impl By {
 }
 
 /// What of latency is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct View {
     pub(crate) metric: Metric,
     at: &'static str,
     pub(crate) by: By,
+    /// Calls to be compared with all others; else they are the slowest.
+    pub(crate) chosen: Option<Chosen>,
 }
 
 impl View {
@@ -72,6 +76,7 @@ impl View {
             metric,
             at: PLACES.into_iter().find(|place| named("at").as_deref() == Some(place)).unwrap_or(PLACES[0]),
             by: chosen.or_else(|| by.first().copied()).unwrap_or_default(),
+            chosen: Chosen::parse(&fields),
         }
     }
 
@@ -90,6 +95,9 @@ impl View {
             if value != default {
                 fields.set(name, value.to_owned());
             }
+        }
+        if let Some(chosen) = &self.chosen {
+            chosen.write(&mut fields);
         }
         fields
     }
@@ -185,19 +193,12 @@ fn panels(visit: &Visit, view: &View, scope: &Scope, questions: &Questions<'_>, 
     let title = view.metric.title();
     let what = if view.metric == Metric::Itl { "gaps between tokens" } else { "calls" };
     let limit = (view.metric == Metric::Ttft).then_some(TTFT_LIMIT_S);
-    let heat = answered(visit, &asks.heat, |answer| heat(answer, axis, title, limit));
+    let marked = questions.chosen();
+    let heat = answered(visit, &asks.heat, |answer| heat(answer, axis, title, limit, marked));
     let course = answered(visit, &asks.course, |answer| percentiles(answer, axis, title, limit));
     let split = answered(visit, &asks.split, |answer| split(answer, axis, questions.splits_fully()));
     let groups = answered(visit, &asks.groups, |answer| groups(answer, view, scope));
-    let different = asks.different.as_ref().map(|asked| {
-        let narrowed = |scope: &Scope| view.link(scope);
-        let body = answered(visit, asked, |answer| {
-            different::view(answer, ("among the slowest", "No call is slower than others"), scope, &narrowed)
-        });
-        let note =
-            "calls from the 95th percentile on against all calls; a node leads to its page, all else narrows this one";
-        panel("different", "What is different about the slowest twentieth", note, &[asked], body)
-    });
+    let different = compared(visit, view, scope, questions, asks);
     let by = By::all(view.metric)
         .into_iter()
         .map(|by| (by.name().to_owned(), by.name().to_owned(), View { by, ..*view }.link(scope)))
@@ -220,10 +221,44 @@ fn panels(visit: &Visit, view: &View, scope: &Scope, questions: &Questions<'_>, 
     .into_any()
 }
 
+/// The calls that were chosen, or the slowest, against all.
+fn compared(visit: &Visit, view: &View, scope: &Scope, questions: &Questions<'_>, asks: &Asks) -> AnyView {
+    let others = View { chosen: None, ..*view };
+    let mut hidden = scope.fields();
+    others.fields().iter().for_each(|(name, value)| hidden.set(name, value.to_owned()));
+    let form = chosen::form("/latency", view.chosen, &hidden);
+    let (title, words, note) = match questions.chosen() {
+        Some(chosen) => (
+            format!("What is different about the calls {}", chosen.words()),
+            ("in the box", "No call lies there"),
+            "calls in the box against all calls of the range; a node leads to its page, all else narrows this one",
+        ),
+        None => (
+            "What is different about the slowest twentieth".to_owned(),
+            ("among the slowest", "No call is slower than others"),
+            "calls from the 95th percentile on against all calls; a node leads to its page, all else narrows this one",
+        ),
+    };
+    let clear = view.chosen.map(|_| {
+        let link = others.link(scope);
+        view! { <p class="links"><a href=link>"Back to the slowest twentieth"</a></p> }
+    });
+    let Some(asked) = &asks.different else {
+        if view.chosen.is_none() {
+            return ().into_any();
+        }
+        let why = "Calls are told apart in shorter ranges, or where the page is narrowed to a tenant; gaps between tokens are not calls.";
+        return panel("different", &title, "", &[], view! { {hint(why)}{clear} }.into_any());
+    };
+    let narrowed = |scope: &Scope| view.link(scope);
+    let body = answered(visit, asked, |answer| different::view(answer, words, scope, &narrowed));
+    panel("different", &title, note, &[asked], view! { {form}{clear}{body} }.into_any())
+}
+
 /// A heat map out of rows with `bucket`, `level` and `calls`.
 ///
 /// Rows without a level are of values that a log scale has no place for; they are counted below it.
-pub(crate) fn heat(answer: &Answer, axis: Axis, title: &str, limit: Option<f64>) -> AnyView {
+pub(crate) fn heat(answer: &Answer, axis: Axis, title: &str, limit: Option<f64>, marked: Option<Chosen>) -> AnyView {
     let nowhere = answer.rows().filter(|row| row.number("level").is_none());
     let nowhere: f64 = nowhere.filter_map(|row| row.number("calls")).sum();
     let nowhere = (nowhere > 0.0)
@@ -235,9 +270,12 @@ pub(crate) fn heat(answer: &Answer, axis: Axis, title: &str, limit: Option<f64>)
         title: format!("{title} over time, how often"),
         unit: Unit::Seconds,
         span_us: axis.span_us,
+        zone: crate::zone::zone(),
         step_us: axis.step_s * 1_000_000,
         cells: cells.collect(),
         limit: limit.map(|limit| (limit, format!("limit {}", format::text(Some(limit), Unit::Seconds)))),
+        complete_until_us: answer.raw().freshness.map_or(axis.span_us.1, |fresh| fresh.newest_time_us),
+        chosen: marked.map(|chosen| chosen.drawn(axis.span_us)),
     });
     view! { {map}{nowhere} }.into_any()
 }
@@ -329,12 +367,11 @@ mod tests {
         for metric in Metric::ALL {
             for at in PLACES {
                 for by in By::all(metric) {
-                    let view = View { metric, at, by };
+                    let view = View { metric, at, by, chosen: Chosen::parse(&Fields::parse("box_low=0.5")) };
                     let link = view.link(&Scope::default());
                     let query = link.split_once('?').map_or("", |(_, query)| query);
                     let read = View::parse(query);
-                    assert_eq!((read.metric, read.at), (metric, at), "{link}");
-                    assert_eq!(read.by, by, "{link}");
+                    assert_eq!(read, view, "{link}");
                 }
             }
         }

@@ -174,18 +174,7 @@ fn tiles(asks: &Asks) -> AnyView {
     };
     let (made, minute) = newest_minute(&asks.work);
     let tile = |label, value, unit, note: String, asked: &Asked, course| {
-        Tile {
-            label,
-            value,
-            unit,
-            note,
-            flag: None,
-            before: None,
-            course,
-            sql: asked.sql.clone(),
-            failed: asked.outcome.is_err(),
-        }
-        .view()
+        Tile { label, value, unit, note, flag: None, before: None, course, asked }.view()
     };
     let cost = first(&asks.cost);
     let basis = cost.as_ref().and_then(|row| row.text("basis")).unwrap_or("no price is known").to_owned();
@@ -210,7 +199,7 @@ fn newest_minute(work: &Asked) -> (Option<f64>, String) {
     });
     match over {
         Some(row) => {
-            let start = row.time("bucket").map(viz::hover::clock).unwrap_or_default();
+            let start = row.time("bucket").map(crate::zone::clock).unwrap_or_default();
             (row.number("tokens_per_s"), format!("mean of the bucket from {start} on"))
         }
         None => (None, "no minute of this range is over yet".to_owned()),

@@ -8,7 +8,7 @@ use leptos::prelude::*;
 use viz::chart::LineChart;
 use viz::format::{self, Unit};
 
-use super::{TTFT_LIMIT_S, slo};
+use super::{TTFT_LIMIT_S, silence, slo};
 use crate::ask::{Answer, Asked, Row};
 use crate::frame::{self, Place, Sheet};
 use crate::panel::plot::{line_chart, series_by};
@@ -26,6 +26,7 @@ struct Asks {
     course: Asked,
     economy: economy::Asks,
     objectives: slo::Objectives,
+    seen: silence::Seen,
 }
 
 pub(crate) async fn page(app: &App, visit: &Visit) -> String {
@@ -34,15 +35,16 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
     let step_s = sql::step(span);
     let ask = |name, sql| app.asker.panel(name, visit.now_us, sql);
     let key = scope.link("");
-    let (choices, traffic, earlier, course, economy, objectives) = tokio::join!(
+    let (choices, traffic, earlier, course, economy, objectives, seen) = tokio::join!(
         frame::choices(app, visit, &scope),
         ask("overview.traffic", sql::traffic(&scope, span)),
         app.asker.kept("overview.earlier", &key, visit.now_us, sql::traffic(&scope, before(span))),
         ask("overview.course", sql::traffic_over_time(&scope, span, step_s)),
         economy::ask(app, visit, &scope, span),
         slo::ask(app, visit, &scope),
+        silence::ask(app, visit, &scope),
     );
-    let asks = Asks { choices, traffic, earlier, course, economy, objectives };
+    let asks = Asks { choices, traffic, earlier, course, economy, objectives, seen };
     frame::render(app, visit, || {
         let body = body(app, visit, &scope, span, &asks);
         let sheet = Sheet::new("Overview", Place::Overview, scope.clone()).told_by(&[&asks.traffic, &asks.choices]);
@@ -63,6 +65,7 @@ fn body(app: &App, visit: &Visit, scope: &Scope, span: (i64, i64), asks: &Asks) 
                 title: title.to_owned(),
                 unit,
                 span_us: span,
+                zone: crate::zone::zone(),
                 step_us: sql::step(span) * 1_000_000,
                 at_us,
                 series,
@@ -103,6 +106,7 @@ impl Asks {
     fn all(&self) -> Vec<&Asked> {
         let mut all = vec![&self.traffic];
         all.extend(self.economy.all());
+        all.push(&self.seen.asked);
         all
     }
 
@@ -179,11 +183,9 @@ fn tiles(asks: &Asks) -> AnyView {
     let (median, slow) = (ttft.column("p50"), ttft.column("p99"));
     let fleet = asks.fleet();
     let number = |column: &str| fleet.as_ref().and_then(|row| row.number(column));
-    let failed = asks.traffic.outcome.is_err();
     let traffic = |label, column: &str, unit, note: String, course| {
-        let sql = asks.traffic.sql.clone();
         let before = asks.before(column, unit == Unit::Seconds);
-        Tile { label, value: number(column), unit, note, flag: None, before, course, sql, failed }.view()
+        Tile { label, value: number(column), unit, note, flag: None, before, course, asked: &asks.traffic }.view()
     };
     view! {
         {traffic("TTFT p50", &median, Unit::Seconds, format!("arrival to first token, {}", ttft.note()), asks.worst_over_time(&median))}

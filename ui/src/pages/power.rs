@@ -122,7 +122,7 @@ fn panels(visit: &Visit, scope: &Scope, span: (i64, i64), asks: &Asks) -> AnyVie
     let carbon = answered(visit, &asks.carbon, carbon);
     let note = format!("{} s buckets, by region and boundary", axis.step_s);
     view! {
-        <section id="tiles" class="tiles" data-refresh="" aria-label="Power">{tiles(asks)}</section>
+        <section id="tiles" class="tiles" data-refresh="" aria-label="Power and efficiency">{tiles(asks)}</section>
         <div class="pair">
             {panel("watts", "Power", &note, &[&asks.course], chart("power_w", "Power by region", Unit::Watts))}
             {panel("ratio", "Output tokens per joule", "which is tokens a second per watt", &[&asks.course], chart("tokens_per_joule", "Output tokens per joule by region", Unit::TokensPerJoule))}
@@ -144,8 +144,8 @@ fn tiles(asks: &Asks) -> AnyView {
     let basis = format!("at the {}, {}", words("boundary"), words("method"));
     let per_token = of("tokens_per_joule").filter(|ratio| *ratio > 0.0).map(|ratio| 1.0 / ratio);
     let tile = |label, value, unit, note: String| {
-        let (sql, failed) = (asks.total.sql.clone(), asks.total.outcome.is_err());
-        Tile { label, value, unit, note, flag: flag.clone(), before: None, course: Vec::new(), sql, failed }.view()
+        Tile { label, value, unit, note, flag: flag.clone(), before: None, course: Vec::new(), asked: &asks.total }
+            .view()
     };
     let tokens = format::text(of("output_tokens"), Unit::Tokens);
     view! {

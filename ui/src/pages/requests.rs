@@ -109,7 +109,7 @@ fn table(answer: &Answer, scope: &Scope, filter: &RequestFilter) -> AnyView {
         <div class="scroll" tabindex="0" role="region" aria-label="Table of requests">
             <table class="list">
                 <thead><tr>
-                    {head("started (UTC)", Some(Sort::Time), scope, filter)}
+                    {head(&panel::zoned("started (UTC)"), Some(Sort::Time), scope, filter)}
                     <th>"status"</th><th>"region"</th><th>"model"</th><th>"tenant"</th>
                     <th class="num">"in"</th><th class="num">"out"</th><th class="num">"queue"</th>
                     {head("TTFT", Some(Sort::Ttft), scope, filter)}
@@ -126,7 +126,8 @@ fn table(answer: &Answer, scope: &Scope, filter: &RequestFilter) -> AnyView {
 }
 
 /// A heading that orders the table when followed.
-fn head(name: &'static str, sort: Option<Sort>, scope: &Scope, filter: &RequestFilter) -> AnyView {
+fn head(name: &str, sort: Option<Sort>, scope: &Scope, filter: &RequestFilter) -> AnyView {
+    let name = name.to_owned();
     let Some(sort) = sort else { return view! { <th>{name}</th> }.into_any() };
     let class = if sort == Sort::Time { "" } else { "num" };
     let current = sort == filter.sort;
@@ -179,11 +180,10 @@ fn line(row: &Row<'_>, scope: &Scope) -> AnyView {
     .into_any()
 }
 
-/// Day and time of day with milliseconds, UTC.
+/// Day and time of day with milliseconds, in the page's zone.
 pub(crate) fn stamp(at_us: i64) -> String {
-    let text = crate::urlstate::rfc3339(at_us.div_euclid(1_000) * 1_000);
+    let text = crate::zone::local(at_us.div_euclid(1_000) * 1_000);
     let (day, time) = text.split_once('T').unwrap_or(("", text.as_str()));
-    let time = time.trim_end_matches('Z');
     let (clock, fraction) = time.split_once('.').unwrap_or((time, "0"));
     format!("{} {clock}.{fraction:0<3}", day.get(5..).unwrap_or(day))
 }

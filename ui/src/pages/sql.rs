@@ -10,7 +10,8 @@ use viz::format::{self, Unit};
 
 use crate::ask::Answer;
 use crate::frame::{self, Place, Sheet};
-use crate::panel::{answered, csv_link, sql_link};
+use crate::panel::answered;
+use crate::panel::links::{self, Versions, sql_link};
 use crate::server::{App, Visit};
 use crate::urlstate::{Fields, Scope};
 
@@ -37,21 +38,23 @@ const STARTS: [(&str, &str); 6] = [
 ];
 
 pub(crate) async fn page(app: &App, visit: &Visit) -> String {
-    let statement = Fields::parse(&visit.query).long_text("q");
+    let fields = Fields::parse(&visit.query);
+    let (statement, versions) = (fields.long_text("q"), links::versions(&fields));
     let run = async {
         match &statement {
-            Some(statement) => Some(app.asker.typed(statement, ROWS).await),
+            Some(statement) => Some(app.asker.typed(statement, versions.clone(), ROWS).await),
             None => None,
         }
     };
     let tables = app.asker.kept("sql.tables", "", visit.now_us, tables::SQL.to_owned());
-    let (outcome, tables) = tokio::join!(run, tables);
+    let columns = app.asker.later("sql.columns", "", visit.now_us, tables::COLUMNS_SQL.to_owned());
+    let (outcome, tables, columns) = tokio::join!(run, tables, columns);
     frame::render(app, visit, move || {
         let freshness =
             outcome.as_ref().and_then(|outcome| outcome.as_ref().ok()).and_then(|answer| answer.raw().freshness);
         let result = match &outcome {
             None => starts(),
-            Some(Ok(answer)) => result(answer, statement.as_deref().unwrap_or_default()),
+            Some(Ok(answer)) => result(answer, statement.as_deref().unwrap_or_default(), &versions),
             Some(Err(error)) => refused(error),
         };
         // The renderer leaves the text of a textarea as it is, so it is escaped here.
@@ -61,11 +64,12 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
                 <label for="q">"Statement"</label>
                 <textarea id="q" name="q" rows="7" spellcheck="false" autocapitalize="off" autocomplete="off"
                     placeholder="SELECT region, count(*) FROM calls GROUP BY region" inner_html=typed></textarea>
-                <p><button class="main">"Run"</button>{plan(statement.as_deref())}<span class="hint">"read-only; PostgreSQL's dialect as far as DataFusion speaks it"</span></p>
+                <p><button class="main">"Run"</button>{plan(statement.as_deref(), &versions)}<span class="hint">"read-only; PostgreSQL's dialect as far as DataFusion speaks it"</span></p>
             </form>
+            {pinned(statement.as_deref(), &versions)}
             <div class="bench">
                 <div class="stack">{result}</div>
-                {answered(visit, &tables, tables::view)}
+                {answered(visit, &tables, |answer| tables::view(answer, &columns))}
             </div>
         }
         .into_any();
@@ -74,11 +78,19 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
 }
 
 /// The way to the plan of a statement, which is a statement too.
-fn plan(statement: Option<&str>) -> Option<AnyView> {
+fn plan(statement: Option<&str>, versions: &Versions) -> Option<AnyView> {
     let statement = statement?.trim_start();
     let first = statement.split_whitespace().next().unwrap_or_default().to_ascii_uppercase();
     matches!(first.as_str(), "SELECT" | "WITH")
-        .then(|| view! { <a href=sql_link(&format!("EXPLAIN {statement}"))>"Plan"</a> }.into_any())
+        .then(|| view! { <a href=links::link("/sql", &format!("EXPLAIN {statement}"), versions)>"Plan"</a> }.into_any())
+}
+
+/// That the tables are read as they were, and the way to what they hold by now. What is typed and run is about now again.
+fn pinned(statement: Option<&str>, versions: &Versions) -> Option<AnyView> {
+    let statement = statement.filter(|_| !versions.is_empty())?;
+    let tables: Vec<String> = versions.iter().map(|(table, version)| format!("{table} {version}")).collect();
+    let words = format!("Read at the versions of then: {}. ", tables.join(", "));
+    Some(view! { <p class="hint" id="pinned">{words}<a href=sql_link(statement)>"Read the newest"</a></p> }.into_any())
 }
 
 fn starts() -> AnyView {
@@ -101,7 +113,7 @@ fn refused(error: &ApiError) -> AnyView {
     .into_any()
 }
 
-fn result(answer: &Answer, statement: &str) -> AnyView {
+fn result(answer: &Answer, statement: &str, versions: &Versions) -> AnyView {
     let raw = answer.raw();
     let heads = raw.columns.iter().map(heading);
     let rows = raw.rows.iter().map(|row| {
@@ -111,7 +123,7 @@ fn result(answer: &Answer, statement: &str) -> AnyView {
     let none = raw.rows.is_empty().then(|| view! { <p class="hint">"The statement ran and returned no rows."</p> });
     view! {
         <section class="panel" aria-label="Result">
-            <p class="served">{served(raw)}" · "<a href=csv_link(statement) download="">"CSV"</a></p>
+            <p class="served">{served(raw)}" · "<a href=links::link("/sql.csv", statement, versions) download="">"CSV"</a>" · "<a href=links::parquet(statement, versions) download="">"Parquet"</a></p>
             {none}
             {picture::of(answer)}
             <div class="scroll" tabindex="0" role="region" aria-label="Rows">
@@ -161,7 +173,7 @@ fn served(raw: &SqlAnswer) -> String {
     parts.push(format::text(Some(raw.elapsed_ms / 1e3), Unit::Seconds));
     if let Some(freshness) = raw.freshness {
         let lag = format::text(Some(freshness.lag_s.max(0.0)), Unit::Seconds);
-        parts.push(format!("data to {}, lag {lag}", viz::hover::clock(freshness.newest_time_us)));
+        parts.push(format!("data to {}, lag {lag}", crate::zone::clock(freshness.newest_time_us)));
     }
     if !raw.version.is_empty() {
         let versions: Vec<String> =

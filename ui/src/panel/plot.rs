@@ -8,6 +8,8 @@ use viz::hover::{self, Hover};
 use viz::{colour, stack};
 
 use crate::ask::{Answer, Row};
+use crate::panel::picture::{self, Key, Picture};
+use crate::zone;
 
 /// Slots of the style sheet for percentiles: one hue, three weights.
 pub(crate) const P50: usize = 8;
@@ -30,6 +32,7 @@ impl Axis {
             title: title.to_owned(),
             unit,
             span_us: self.span_us,
+            zone: zone::zone(),
             step_us: self.step_s * 1_000_000,
             at_us: series.0,
             series: series.1,
@@ -47,16 +50,34 @@ pub(crate) fn line_chart(chart: &LineChart) -> AnyView {
     // A number that JSON cannot carry is never in a hover: values are finite.
     let samples = serde_json::to_string(&chart::hover(chart)).unwrap_or_default();
     let svg = chart::svg(chart, &samples);
+    let kept = pictured(chart, &svg, |_, line| format!("s{}", line.slot));
     let legend = chart.series.iter().map(|line| {
         let swatch = format!(r#"<svg class="swatch" width="14" height="8" aria-hidden="true"><line class="line s{}" x1="0" x2="14" y1="4" y2="4"/></svg>"#, line.slot);
         view! { <li><span inner_html=swatch></span>{line.name.clone()}<b>{format::text(last(line), chart.unit)}</b></li> }
     });
     view! {
         <div class="figure" inner_html=svg></div>
-        <ul class="legend">{legend.collect_view()}</ul>
+        <ul class="legend">{legend.collect_view()}{picture::kept(kept)}</ul>
         {table_of(chart)}
     }
     .into_any()
+}
+
+/// The chart by itself; each series has its class.
+fn pictured(chart: &LineChart, svg: &str, class: impl Fn(usize, &Line) -> String) -> Picture {
+    let key = |(index, line): (usize, &Line)| Key {
+        class: class(index, line),
+        name: line.name.clone(),
+        value: format::text(last(line), chart.unit),
+    };
+    Picture {
+        title: chart.title.clone(),
+        step_us: chart.step_us,
+        span_us: chart.span_us,
+        as_of_us: chart.complete_until_us,
+        svg: svg.to_owned(),
+        legend: chart.series.iter().enumerate().map(key).collect(),
+    }
 }
 
 /// Columns of parts that add up, one style of the sheet per series.
@@ -66,13 +87,14 @@ pub(crate) fn stack_chart(chart: &LineChart, styles: &[&'static str]) -> AnyView
     }
     let samples = serde_json::to_string(&chart::hover(chart)).unwrap_or_default();
     let svg = stack::svg(chart, styles, &samples);
+    let kept = pictured(chart, &svg, |index, _| format!("piece {}", styles.get(index).copied().unwrap_or_default()));
     let legend = chart.series.iter().zip(styles).map(|(line, style)| {
         let class = format!("dot {style}");
         view! { <li><i class=class></i>{line.name.clone()}<b>{format::text(last(line), chart.unit)}</b></li> }
     });
     view! {
         <div class="figure" inner_html=svg></div>
-        <ul class="legend">{legend.collect_view()}</ul>
+        <ul class="legend">{legend.collect_view()}{picture::kept(kept)}</ul>
         {table_of(chart)}
     }
     .into_any()
@@ -86,13 +108,25 @@ pub(crate) fn heat_map(map: &HeatMap) -> AnyView {
     let samples = serde_json::to_string(&readings(map)).unwrap_or_default();
     let svg = heat::svg(map, &samples);
     let most = map.cells.iter().map(|cell| cell.count).fold(0.0, f64::max);
+    let kept = Picture {
+        title: map.title.clone(),
+        step_us: map.step_us,
+        span_us: map.span_us,
+        as_of_us: map.complete_until_us,
+        svg: svg.clone(),
+        legend: vec![Key {
+            class: "h7".to_owned(),
+            name: "most in a cell; shades on a log scale".to_owned(),
+            value: format::text(Some(most), Unit::Count),
+        }],
+    };
     let scale = (0..heat::SHADES).map(|shade| {
         let class = format!("dot heat h{shade}");
         view! { <i class=class></i> }
     });
     view! {
         <div class="figure" inner_html=svg></div>
-        <ul class="legend"><li><span class="shades">{scale.collect_view()}</span>"1 to "<b>{format::text(Some(most), Unit::Count)}</b>"a cell, log scale"</li></ul>
+        <ul class="legend"><li><span class="shades">{scale.collect_view()}</span>"1 to "<b>{format::text(Some(most), Unit::Count)}</b>"a cell, log scale"</li>{picture::kept(kept)}</ul>
     }
     .into_any()
 }
@@ -109,11 +143,13 @@ fn readings(map: &HeatMap) -> Hover {
         domain: (map.span_us.0 as f64, map.span_us.1 as f64),
         x: at_us.iter().map(|at| *at as f64 + map.step_us as f64 / 2.0).collect(),
         wall: true,
+        zone: map.zone.within(map.span_us.0, map.span_us.1),
         series: vec![
             series("count", Unit::Count, each(|cells| Some(cells.iter().map(|cell| cell.count).sum()))),
             series("at most", map.unit, each(|cells| cells.iter().map(|cell| cell.level + 1).max().map(bound))),
             series("at least", map.unit, each(|cells| cells.iter().map(|cell| cell.level).min().map(bound))),
         ],
+        levels: Some(heat::levels_shown(map)),
         words: Vec::new(),
         word_of: Vec::new(),
     }
@@ -136,7 +172,7 @@ fn table_of(chart: &LineChart) -> AnyView {
             let value = line.values.get(index).copied().flatten();
             view! { <td class="num">{format::text(value, chart.unit)}</td> }
         });
-        view! { <tr><th scope="row">{hover::clock(*at)}</th>{cells.collect_view()}</tr> }
+        view! { <tr><th scope="row">{zone::clock(*at)}</th>{cells.collect_view()}</tr> }
     });
     let caption = format!("Buckets of {} s, newest first, at most {ROWS}", chart.step_us / 1_000_000);
     view! {

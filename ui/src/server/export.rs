@@ -7,6 +7,7 @@ use serde_json::Value;
 use telemetry::contract::{ApiError, SqlAnswer};
 
 use super::{App, is_from_elsewhere, refused};
+use crate::panel::links;
 use crate::urlstate::Fields;
 
 /// Rows of a file at most; more are asked for over `/api/v1/sql`, which streams.
@@ -17,10 +18,11 @@ pub(super) async fn csv(State(app): State<App>, RawQuery(query): RawQuery, heade
     if is_from_elsewhere(&headers) {
         return refused();
     }
-    let Some(statement) = Fields::parse(&query.unwrap_or_default()).long_text("q") else {
+    let fields = Fields::parse(&query.unwrap_or_default());
+    let Some(statement) = fields.long_text("q") else {
         return (StatusCode::BAD_REQUEST, "the field `q` holds a statement").into_response();
     };
-    match app.asker.typed(&statement, ROWS).await {
+    match app.asker.typed(&statement, links::versions(&fields), ROWS).await {
         Ok(answer) if answer.raw().truncated => {
             let words = format!("more than {ROWS} rows: ask for fewer, or over /api/v1/sql, which streams them");
             (StatusCode::PAYLOAD_TOO_LARGE, words).into_response()

@@ -1,6 +1,8 @@
 //! Pages as a browser gets them, over the router, from a query service with known answers.
 
+mod access;
 mod canned;
+mod hostile;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -149,6 +151,21 @@ async fn one_failing_panel_leaves_the_others() {
     assert!(html.contains('—'), "and the unknown ones are not zero");
 }
 
+/// A node that tells nothing any more has not done nothing: it is named, with since when, and no figure of it is zero.
+#[tokio::test]
+async fn what_is_silent_is_not_zero() {
+    let (_, html) = get_page(Fleet::Busy, "/fleet").await;
+    let row = html.split("<tr>").skip(1).find(|row| row.contains("node-far")).unwrap();
+    assert!(row.contains("silent since 11:54:00 UTC") && row.contains('—') && !row.contains(">0"), "{row}");
+    assert!(html.contains("All its nodes are silent since 11:54:00 UTC."), "its region has no other");
+    assert!(html.contains("silent since 11:52:00 UTC"), "node-gone, whose region goes on");
+    let (_, html) = get_page(Fleet::Busy, "/").await;
+    let row = html.split("<tr>").skip(1).find(|row| row.contains("sa-east-1")).unwrap();
+    assert!(row.contains("silent since 11:54:00 UTC") && !row.contains(">0"), "{row}");
+    let row = html.split("<tr>").skip(1).find(|row| row.contains("/region/eu-west-1")).unwrap();
+    assert!(!row.contains("silent"), "one of its nodes tells something");
+}
+
 /// What burns, what is different about it, who suffered: each number links to the next page of the way.
 #[tokio::test]
 async fn three_clicks_lead_from_an_objective_to_the_tokens_of_a_call() {
@@ -276,13 +293,101 @@ async fn an_answer_over_time_is_drawn_and_any_answer_is_a_file() {
     assert_eq!(get_page(Fleet::Down, "/sql.csv?q=SELECT+1").await.0, StatusCode::SERVICE_UNAVAILABLE);
 }
 
+/// Each chart of each page is an image of its own, the very drawing of the page.
+#[tokio::test]
+async fn every_chart_is_an_image_by_itself() {
+    let mut seen = 0;
+    for path in [
+        "/",
+        "/slo/ttft-eu",
+        "/latency?metric=e2e",
+        "/region/eu-west-1",
+        "/node/node-a",
+        "/requests",
+        "/cost",
+        "/power",
+        "/logs",
+    ] {
+        let (_, html) = get_page(Fleet::Busy, path).await;
+        let links: Vec<String> = html
+            .split("href=\"")
+            .skip(1)
+            .filter(|rest| rest.starts_with("/chart.svg?"))
+            .filter_map(|rest| Some(rest.split('"').next()?.replace("&amp;", "&")))
+            .collect();
+        assert_eq!(links.len(), html.matches("<svg class=\"chart\"").count(), "{path}");
+        let mut titles: Vec<Option<String>> =
+            links.iter().map(|link| Fields::parse(link.split_once('?').unwrap().1).text("chart")).collect();
+        titles.sort_unstable();
+        titles.dedup();
+        assert_eq!(titles.len(), links.len(), "two charts of {path} have one title");
+        for link in links {
+            let (status, svg) = get_page(Fleet::Busy, &link).await;
+            assert_eq!(status, StatusCode::OK, "{link}: {svg}");
+            assert!(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""), "{svg}");
+            assert!(svg.contains(" UTC · buckets of ") && svg.contains("Tokenwatt · /"), "{svg}");
+            assert_eq!(svg.matches("<svg").count(), svg.matches("</svg>").count(), "{link}");
+            assert!(!svg.contains("data-hover") && !svg.contains("var(--"), "{link}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 12, "only {seen} charts");
+    let (dark, light) = (
+        "/chart.svg?page=/latency&chart=TTFT+percentiles&theme=dark",
+        "/chart.svg?page=/latency&chart=TTFT+percentiles",
+    );
+    assert_ne!(get_page(Fleet::Busy, dark).await.1, get_page(Fleet::Busy, light).await.1);
+    let (status, words) = get_page(Fleet::Busy, "/chart.svg?page=/latency&chart=Nothing").await;
+    assert!(status == StatusCode::NOT_FOUND && words.contains("TTFT percentiles"), "what there is: {words}");
+    for (path, expected) in [
+        ("/chart.svg", StatusCode::BAD_REQUEST),
+        ("/chart.svg?page=//evil.example/&chart=x", StatusCode::BAD_REQUEST),
+        ("/chart.svg?page=/settings&chart=x", StatusCode::NOT_FOUND),
+    ] {
+        assert_eq!(get_page(Fleet::Busy, path).await.0, expected, "{path}");
+    }
+}
+
+/// A page in another zone says its times there, and its links keep the zone.
+#[tokio::test]
+async fn a_page_is_told_in_the_zone_that_its_url_names() {
+    let (_, html) = get_page(Fleet::Busy, "/requests?tz=Asia/Kolkata").await;
+    assert!(html.contains("started (Asia/Kolkata)") && html.contains("11-29 17:30:00.000"), "noon in UTC");
+    assert!(html.contains("href=\"/cost?tz=Asia/Kolkata\"") && html.contains("all times Asia/Kolkata"));
+    assert!(html.contains("data to 17:29:58 IST"), "how fresh it is");
+    let (_, chart) = get_page(Fleet::Busy, "/latency?tz=Asia/Kolkata").await;
+    assert!(chart.contains("&quot;name&quot;:&quot;IST&quot;") && chart.contains(">17:20</text>"), "axis and pointer");
+    assert!(chart.contains("TIMESTAMP '2026-11-29T11:45:00Z'"), "statements stay in UTC");
+    let (_, plain) = get_page(Fleet::Busy, "/requests?tz=Nowhere").await;
+    assert!(plain.contains("started (UTC)"));
+}
+
+/// The calls of a box over the heat map are compared with all others, and the box stays on the map.
+#[tokio::test]
+async fn a_box_over_the_heat_map_is_compared_with_the_rest() {
+    let path = "/latency?box_from=1795953300000&box_to=1795953500000&box_low=0.4&box_high=2";
+    let (_, html) = get_page(Fleet::Busy, path).await;
+    assert!(
+        html.contains(
+            "What is different about the calls between 354\u{202f}ms and 2.00\u{202f}s, 11:55:00 UTC to 11:58:20 UTC"
+        ),
+        "{html}"
+    );
+    assert!(html.contains("<rect class=\"chosen\"") && html.contains("of those in the box"));
+    assert!(html.contains("Back to the slowest twentieth"));
+    let (_, long) = get_page(Fleet::Busy, &format!("{path}&range=7d")).await;
+    assert!(long.contains("Calls are told apart in shorter ranges"));
+}
+
 #[tokio::test]
 async fn statements_of_other_sites_are_refused() {
     let from = |site: &str, method: &str, path: &str| {
         let request = Request::builder().method(method).uri(path).header("sec-fetch-site", site);
         request.body(Body::from("q=SELECT+1")).unwrap()
     };
-    for (method, path) in [("POST", "/sql"), ("GET", "/sql.csv?q=SELECT+1")] {
+    for (method, path) in
+        [("POST", "/sql"), ("GET", "/sql.csv?q=SELECT+1"), ("GET", "/chart.svg?page=/latency&chart=TTFT+percentiles")]
+    {
         for (site, status) in
             [("cross-site", StatusCode::FORBIDDEN), ("same-origin", StatusCode::OK), ("none", StatusCode::OK)]
         {

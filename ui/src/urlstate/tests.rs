@@ -119,3 +119,24 @@ fn what_a_url_names_can_be_written_again() {
     let year = Scope { range: Range::Between(NOON, NOON + 400 * 86_400_000_000), ..Scope::default() };
     assert_eq!(year.widened(NOON).range, year.range, "no wider than a URL may say");
 }
+
+#[test]
+fn times_without_a_zone_are_those_of_the_page() {
+    let at = |text: &str| {
+        Timestamp::to_string(
+            &Timestamp::from_microsecond(match Scope::parse(text).range {
+                Range::Between(from, _) => from,
+                Range::Last(_) => panic!("no stretch in {text}"),
+            })
+            .unwrap(),
+        )
+    };
+    // Clocks in Ireland go back at 01:00 UTC on 25 October: 01:30 comes twice, and the first is meant.
+    assert_eq!(at("tz=Europe/Dublin&from=2026-10-25T01:30&to=2026-10-25T03:00"), "2026-10-25T00:30:00Z");
+    assert_eq!(at("tz=Europe/Dublin&from=2026-10-25T01:30Z&to=2026-10-25T03:00"), "2026-10-25T01:30:00Z");
+    assert_eq!(at("from=2026-10-25T01:30&to=2026-10-25T03:00"), "2026-10-25T01:30:00Z");
+    check_round_trip(&Scope { tz: Some("Asia/Kolkata".to_owned()), ..Scope::default() });
+    for nonsense in ["tz=Mars/Olympus", "tz=../../etc/passwd", "tz=UTC"] {
+        assert_eq!(Scope::parse(nonsense).tz, None, "{nonsense}");
+    }
+}

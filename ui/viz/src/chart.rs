@@ -10,6 +10,7 @@ use crate::hover::{Hover, HoverSeries};
 use crate::markup::escape;
 use crate::reduce::{self, Sample};
 use crate::scale::Scale;
+use crate::zone::Zone;
 use crate::{WIDTH, path, tick};
 
 /// Height of the plot, in px.
@@ -28,6 +29,8 @@ pub struct LineChart {
     pub unit: Unit,
     /// Ends of the time axis, µs since the epoch.
     pub span_us: (i64, i64),
+    /// In whose local time it is labelled.
+    pub zone: Zone,
     /// Width of a bucket in µs.
     pub step_us: i64,
     /// Start of each bucket, ascending.
@@ -87,7 +90,7 @@ pub fn frame(chart: &LineChart) -> Frame {
     let (from, to) = (chart.span_us.0 as f64, chart.span_us.1 as f64);
     let x = Scale::linear((from, to), (0.0, WIDTH));
     let rows = ticks.iter().filter_map(|tick| Some((y.at(*tick)?, format::tick(*tick, chart.unit))));
-    let columns = tick::time(chart.span_us.0, chart.span_us.1, 6);
+    let columns = tick::time(chart.span_us, &chart.zone, 6);
     let columns = columns.into_iter().filter_map(|(at, label)| Some((x.percent(at as f64)?, label)));
     let mut worn = Vec::new();
     let lines = chart.series.iter().map(|line| {
@@ -141,7 +144,9 @@ pub fn hover(chart: &LineChart) -> Hover {
         domain: (chart.span_us.0 as f64, chart.span_us.1 as f64),
         x: chart.at_us.iter().map(|at| *at as f64 + half).collect(),
         wall: true,
+        zone: chart.zone.within(chart.span_us.0, chart.span_us.1),
         series: series.collect(),
+        levels: None,
         words: Vec::new(),
         word_of: Vec::new(),
     }

@@ -8,9 +8,11 @@ use std::fmt::Write;
 
 use crate::chart::{axis, close, open, open_plot};
 use crate::format::{self, Unit};
+use crate::hover::Levels;
 use crate::markup::escape;
 use crate::path::{self, Rect};
 use crate::scale::Scale;
+use crate::zone::Zone;
 use crate::{WIDTH, tick};
 
 const PLOT: f64 = 180.0;
@@ -32,12 +34,29 @@ pub struct HeatMap {
     pub unit: Unit,
     /// Ends of the time axis, µs since the epoch.
     pub span_us: (i64, i64),
+    /// In whose local time it is labelled.
+    pub zone: Zone,
     /// Width of a bucket in µs.
     pub step_us: i64,
     /// The cells that hold something.
     pub cells: Vec<Cell>,
     /// A line not to pass, and its name.
     pub limit: Option<(f64, String)>,
+    /// What is newer than this instant is not known yet, µs since the epoch.
+    pub complete_until_us: i64,
+    /// A part of it that somebody chose.
+    pub chosen: Option<Chosen>,
+}
+
+/// A box over the map.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Chosen {
+    /// Its ends in time, µs since the epoch.
+    pub span_us: (i64, i64),
+    /// Its lower bound, in the unit of the values.
+    pub low: f64,
+    /// Its upper bound.
+    pub high: f64,
 }
 
 /// One cell.
@@ -63,7 +82,7 @@ pub fn svg(map: &HeatMap, hover: &str) -> String {
     let (low, high) = levels(map);
     let y = Scale::linear((low as f64, high as f64), (PLOT, 0.0));
     let x = Scale::linear((map.span_us.0 as f64, map.span_us.1 as f64), (0.0, WIDTH));
-    let columns = tick::time(map.span_us.0, map.span_us.1, 6).into_iter();
+    let columns = tick::time(map.span_us, &map.zone, 6).into_iter();
     let columns: Vec<_> = columns.filter_map(|(at, label)| Some((x.percent(at as f64)?, label))).collect();
     let mut labels = String::new();
     for value in ticks(bound(low), bound(high)) {
@@ -76,6 +95,9 @@ pub fn svg(map: &HeatMap, hover: &str) -> String {
     axis(&mut out, &columns, TOP + PLOT);
     open_plot(&mut out, TOP, PLOT);
     shades(&mut out, map, &x, &y);
+    if let Some(chosen) = &map.chosen {
+        choice(&mut out, chosen, &x, &y);
+    }
     out.push_str("</svg>");
     out.push_str(&labels);
     if let Some((limit, name)) = map.limit.as_ref().filter(|(limit, _)| *limit >= bound(low) && *limit <= bound(high))
@@ -121,6 +143,27 @@ fn shades(out: &mut String, map: &HeatMap, x: &Scale, y: &Scale) {
     }
 }
 
+/// The outline of what is chosen; what is beyond the map's edges ends at them.
+fn choice(out: &mut String, chosen: &Chosen, x: &Scale, y: &Scale) {
+    let inside = |scale: &Scale, value: f64| {
+        let (low, high) = scale.domain();
+        scale.at(value.clamp(low.min(high), low.max(high)))
+    };
+    let across = (inside(x, chosen.span_us.0 as f64), inside(x, chosen.span_us.1 as f64));
+    let down = (inside(y, chosen.high.log2() * 4.0), inside(y, chosen.low.log2() * 4.0));
+    if let ((Some(left), Some(right)), (Some(top), Some(bottom))) = (across, down) {
+        let (width, height) = ((right - left).max(0.0), (bottom - top).max(0.0));
+        let _ =
+            write!(out, r#"<rect class="chosen" x="{left:.1}" y="{top:.1}" width="{width:.1}" height="{height:.1}"/>"#);
+    }
+}
+
+/// Where the levels lie in the picture, for a box that is drawn over it.
+pub fn levels_shown(map: &HeatMap) -> Levels {
+    let (low, high) = levels(map);
+    Levels { low: low as f64, high: high as f64, top: TOP, height: PLOT }
+}
+
 fn shade_of(count: f64, most: f64) -> Option<usize> {
     if !(count > 0.0 && count.is_finite()) {
         return None;
@@ -144,9 +187,12 @@ mod tests {
             title: "ttft".into(),
             unit: Unit::Seconds,
             span_us: (0, 100),
+            zone: Zone::default(),
             step_us: 10,
             cells,
             limit: Some((1.0, "objective".into())),
+            complete_until_us: 100,
+            chosen: None,
         }
     }
 
@@ -172,6 +218,14 @@ mod tests {
         assert_eq!(svg.matches("<path class=\"heat").count(), 2, "{svg}");
         assert!(svg.contains("objective"));
         assert_eq!(svg.matches("<svg").count(), svg.matches("</svg>").count());
+    }
+
+    #[test]
+    fn what_is_chosen_is_outlined_within_the_map() {
+        let map = sample(vec![Cell { at_us: 0, level: 0, count: 1.0 }]);
+        let chosen = Chosen { span_us: (-50, 50), low: 1e-9, high: 1e9 };
+        let svg = svg(&HeatMap { chosen: Some(chosen), ..map }, "{}");
+        assert!(svg.contains(r#"<rect class="chosen" x="0.0" y="0.0" width="500.0" height="180.0"/>"#), "{svg}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::format::{self, Unit};
+use crate::zone::Zone;
 
 /// The samples of a chart, small enough to travel in an attribute of its SVG.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -13,14 +14,41 @@ pub struct Hover {
     pub x: Vec<f64>,
     /// Whether `x` is wall time.
     pub wall: bool,
+    /// In whose local time it is told.
+    #[serde(default, skip_serializing_if = "Zone::is_utc")]
+    pub zone: Zone,
     /// One value per sample and series.
     pub series: Vec<HoverSeries>,
+    /// Of a heat map: where its levels lie.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub levels: Option<Levels>,
     /// Words that samples may carry ("prefill stall").
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub words: Vec<String>,
     /// Which word each sample carries, by index; empty when none does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub word_of: Vec<usize>,
+}
+
+/// Where the rows of a heat map lie, for a box that is drawn over it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Levels {
+    /// Level at the bottom, in quarters of an octave.
+    pub low: f64,
+    /// Level at the top.
+    pub high: f64,
+    /// Where the plot begins, in px from the top of the picture.
+    pub top: f64,
+    /// How high it is, in px.
+    pub height: f64,
+}
+
+impl Levels {
+    /// The value at a height, in px from the top of the picture.
+    pub fn value(&self, y: f64) -> f64 {
+        let share = 1.0 - ((y - self.top) / self.height.max(1.0)).clamp(0.0, 1.0);
+        2f64.powf((self.low + share * (self.high - self.low)) / 4.0)
+    }
 }
 
 /// The values of one series.
@@ -88,10 +116,14 @@ impl Hover {
         rows.into_iter().map(|(_, reading)| reading).collect()
     }
 
-    /// The heading of a tooltip: the time of day in UTC, or the offset; and the sample's word.
+    /// The heading of a tooltip: the time of day in its zone, or the offset; and the sample's word.
     pub fn heading(&self, index: usize) -> String {
         let Some(x) = self.x.get(index) else { return String::new() };
-        let place = if self.wall { clock(*x as i64) } else { format!("+{}", format::text(Some(*x), Unit::Seconds)) };
+        let place = if self.wall {
+            clock(*x as i64, &self.zone)
+        } else {
+            format!("+{}", format::text(Some(*x), Unit::Seconds))
+        };
         let word = self.word_of.get(index).and_then(|word| self.words.get(*word));
         match word.filter(|word| !word.is_empty()) {
             Some(word) => format!("{place} · {word}"),
@@ -100,10 +132,10 @@ impl Hover {
     }
 }
 
-/// Time of day of an instant in µs since the epoch.
-pub fn clock(at_us: i64) -> String {
-    let second = at_us.div_euclid(1_000_000).rem_euclid(86_400);
-    format!("{:02}:{:02}:{:02} UTC", second / 3_600, second / 60 % 60, second % 60)
+/// Time of day of an instant in µs since the epoch, and whose time that is.
+pub fn clock(at_us: i64, zone: &Zone) -> String {
+    let second = zone.local_us(at_us).div_euclid(1_000_000).rem_euclid(86_400);
+    format!("{:02}:{:02}:{:02} {}", second / 3_600, second / 60 % 60, second % 60, zone.name(at_us))
 }
 
 #[cfg(test)]
@@ -121,9 +153,19 @@ mod tests {
             domain: (0.0, 10.0),
             x: vec![0.0, 4.0, 10.0],
             wall: false,
+            zone: Zone::default(),
             series: vec![series("a", vec![Some(1.0), None, Some(2.0)]), series("b", vec![Some(3.0), Some(4.0), None])],
+            levels: None,
             words: vec![String::new(), "prefill stall".into()],
             word_of: vec![0, 1, 0],
+        }
+    }
+
+    #[test]
+    fn a_height_on_a_heat_map_is_a_value() {
+        let levels = Levels { low: -8.0, high: 8.0, top: 16.0, height: 160.0 };
+        for (y, value) in [(16.0, 4.0), (96.0, 1.0), (176.0, 0.25), (500.0, 0.25), (-3.0, 4.0)] {
+            assert_eq!(levels.value(y), value, "{y}");
         }
     }
 
@@ -148,7 +190,7 @@ mod tests {
     #[test]
     fn the_heading_names_the_stall() {
         assert_eq!(sample().heading(1).replace('\u{202f}', " "), "+4.00 s · prefill stall");
-        assert_eq!(clock(1_795_971_607_000_000), "17:00:07 UTC");
+        assert_eq!(clock(1_795_971_607_000_000, &Zone::default()), "17:00:07 UTC");
         assert_eq!(sample().heading(99), "");
     }
 }

@@ -20,6 +20,7 @@ pub mod scale;
 pub mod stack;
 pub mod tick;
 pub mod timeline;
+pub mod zone;
 
 pub use markup::escape;
 

@@ -34,7 +34,7 @@ pub fn svg(chart: &LineChart, styles: &[&str], hover: &str) -> String {
         let label = format::tick(*value, chart.unit);
         let _ = write!(labels, r#"<text class="tick" x="0" y="{:.1}">{}</text>"#, place - 4.0, escape(&label));
     }
-    let columns = tick::time(chart.span_us.0, chart.span_us.1, 6).into_iter();
+    let columns = tick::time(chart.span_us, &chart.zone, 6).into_iter();
     let columns: Vec<_> = columns.filter_map(|(at, label)| Some((x.percent(at as f64)?, label))).collect();
     axis(&mut out, &columns, TOP + PLOT);
     open_plot(&mut out, TOP, PLOT);
@@ -87,6 +87,7 @@ mod tests {
     use super::*;
     use crate::chart::Line;
     use crate::format::Unit;
+    use crate::zone::Zone;
 
     fn sample() -> LineChart {
         let line = |name: &str, values: Vec<Option<f64>>| Line { name: name.into(), slot: 0, values };
@@ -94,6 +95,7 @@ mod tests {
             title: "split".into(),
             unit: Unit::Seconds,
             span_us: (0, 40),
+            zone: Zone::default(),
             step_us: 10,
             at_us: vec![0, 10, 30],
             series: vec![

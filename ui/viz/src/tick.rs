@@ -1,5 +1,7 @@
 //! Where to put grid lines, and what to write beside them.
 
+use crate::zone::Zone;
+
 /// Round numbers from zero up to at least `top`, at most `most` steps of them.
 ///
 /// The last one is the top of the axis: nothing is drawn above it.
@@ -38,28 +40,50 @@ const TIME_STEPS: [i64; 23] = [
     1_209_600, 2_419_200, 4_838_400, 9_676_800,
 ];
 
-/// Round moments between two instants in µs since the epoch, at most `most` of them, with their
-/// label in UTC. The first tick of a day is the date.
-pub fn time(from_us: i64, to_us: i64, most: usize) -> Vec<(i64, String)> {
+/// Moments between two instants in µs since the epoch that are round on clocks of a zone, at most `most` of them, with their
+/// label there. The first tick of a day is the date.
+pub fn time((from_us, to_us): (i64, i64), zone: &Zone, most: usize) -> Vec<(i64, String)> {
     let width = to_us.saturating_sub(from_us);
     if width <= 0 || most == 0 {
         return Vec::new();
     }
     let fits = |step: &&i64| width / (**step * SECOND) < most as i64;
     let step = TIME_STEPS.iter().find(fits).unwrap_or(&9_676_800) * SECOND;
-    let past = from_us.rem_euclid(step);
-    let first = from_us.saturating_add(if past == 0 { 0 } else { step - past });
-    (0..most as i64)
-        .map(|index| first.saturating_add(index.saturating_mul(step)))
-        .take_while(|tick| *tick <= to_us)
-        .map(|tick| (tick, time_label(tick, step)))
-        .collect()
+    let mut ticks = Vec::with_capacity(most);
+    let mut at = from_us;
+    while ticks.len() < most {
+        at = round(at, step, zone);
+        if at > to_us {
+            break;
+        }
+        ticks.push((at, time_label(zone.local_us(at), step)));
+        at = at.saturating_add(1);
+    }
+    ticks
 }
 
-fn time_label(at_us: i64, step_us: i64) -> String {
-    let within = at_us.rem_euclid(DAY) / SECOND;
+/// The first instant from `at_us` on that is a multiple of `step_us` on clocks of the zone.
+fn round(mut at_us: i64, step_us: i64, zone: &Zone) -> i64 {
+    let is_round = |at_us: i64| zone.local_us(at_us).rem_euclid(step_us) == 0;
+    // Clocks are put on or back once in a stretch, or twice; what is left to go is counted anew then.
+    for _ in 0..4 {
+        let past = zone.local_us(at_us).rem_euclid(step_us);
+        if past == 0 {
+            break;
+        }
+        let next = at_us.saturating_add(step_us - past);
+        let shift = (zone.local_us(next) - next) - (zone.local_us(at_us) - at_us);
+        let moved = next.saturating_sub(shift);
+        at_us = if !is_round(next) && moved > at_us && is_round(moved) { moved } else { next };
+    }
+    at_us
+}
+
+/// `local_us` is what clocks show.
+fn time_label(local_us: i64, step_us: i64) -> String {
+    let within = local_us.rem_euclid(DAY) / SECOND;
     if within == 0 {
-        return day_label(at_us);
+        return day_label(local_us);
     }
     let (hour, minute, second) = (within / 3_600, within / 60 % 60, within % 60);
     if step_us < 60 * SECOND { format!("{hour:02}:{minute:02}:{second:02}") } else { format!("{hour:02}:{minute:02}") }
@@ -67,10 +91,10 @@ fn time_label(at_us: i64, step_us: i64) -> String {
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Day and month in the civil calendar, UTC.
-fn day_label(at_us: i64) -> String {
+/// Day and month in the civil calendar.
+fn day_label(local_us: i64) -> String {
     // Days are counted from 0000-03-01, so that the leap day is the last of its year.
-    let days = at_us.div_euclid(DAY) + 719_468;
+    let days = local_us.div_euclid(DAY) + 719_468;
     let of_era = days.rem_euclid(146_097);
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
@@ -88,6 +112,7 @@ pub fn offsets(width_s: f64, most: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::zone::Change;
 
     fn check_linear(top: f64, most: usize, expected: &[f64]) {
         let found = linear(top, most);
@@ -122,7 +147,7 @@ mod tests {
     fn time_ticks_fall_on_round_moments() {
         // 2026-11-29T17:00:07Z, fifteen minutes.
         let from = 1_795_971_607 * SECOND;
-        let ticks = time(from, from + 900 * SECOND, 6);
+        let ticks = time((from, from + 900 * SECOND), &Zone::default(), 6);
         assert!(ticks.len() >= 3 && ticks.len() <= 6, "{ticks:?}");
         assert!(ticks.iter().all(|(at, _)| at % (300 * SECOND) == 0 && *at >= from), "{ticks:?}");
         assert_eq!(ticks[0].1, "17:05");
@@ -139,8 +164,31 @@ mod tests {
 
     #[test]
     fn an_empty_span_of_time_has_no_ticks() {
-        assert!(time(5, 5, 6).is_empty());
-        assert!(time(9, 5, 6).is_empty());
-        assert!(time(i64::MIN, i64::MAX, 6).len() <= 6);
+        let utc = Zone::default();
+        assert!(time((5, 5), &utc, 6).is_empty());
+        assert!(time((9, 5), &utc, 6).is_empty());
+        assert!(time((i64::MIN, i64::MAX), &utc, 6).len() <= 6);
+    }
+
+    /// Clocks in Ireland go from 01:00 to 02:00 on 29 March 2026 and back from 02:00 to 01:00 on 25 October, both at 01:00 UTC.
+    #[test]
+    fn ticks_are_round_on_clocks_that_are_put_on_and_back() {
+        const HOUR: i64 = 3_600 * SECOND;
+        let (on, back) = (1_774_746_000 * SECOND, 1_792_890_000 * SECOND);
+        let change = |from_us, ahead_s| Change { from_us, ahead_s, name: String::new() };
+        let dublin = Zone::new(vec![change(0, 0), change(on, 3_600), change(back, 0)]);
+        let labels = |from, hours| -> Vec<String> {
+            time((from, from + hours * HOUR), &dublin, 8).into_iter().map(|(_, label)| label).collect()
+        };
+        assert_eq!(labels(on - HOUR, 4), ["29 Mar", "02:00", "03:00", "04:00", "05:00"], "no 01:00");
+        assert_eq!(labels(back - 2 * HOUR, 5), ["25 Oct", "01:00", "01:00", "02:00", "03:00", "04:00"]);
+        for (from, days) in
+            [(on - 30 * HOUR, ["29 Mar", "30 Mar", "31 Mar"]), (back - 30 * HOUR, ["25 Oct", "26 Oct", "27 Oct"])]
+        {
+            let ticks = time((from, from + 96 * HOUR), &dublin, 5);
+            let found: Vec<&str> = ticks.iter().map(|(_, label)| label.as_str()).collect();
+            assert_eq!(found[found.len() - 3..], days, "{ticks:?}");
+            assert!(ticks.iter().all(|(at, _)| dublin.local_us(*at).rem_euclid(DAY) == 0), "midnights: {ticks:?}");
+        }
     }
 }

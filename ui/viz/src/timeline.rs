@@ -12,6 +12,7 @@ use crate::hover::{Hover, HoverSeries};
 use crate::markup::escape;
 use crate::reduce::Sample;
 use crate::scale::Scale;
+use crate::zone::Zone;
 use crate::{WIDTH, path, tick};
 
 /// Height of the strokes' lane, in px.
@@ -217,10 +218,12 @@ pub fn hover(tokens: &[Token], width_s: f64) -> Hover {
         domain: (0.0, width_s),
         x: tokens.iter().map(|token| (token.at_s * 1e6).round() / 1e6).collect(),
         wall: false,
+        zone: Zone::default(),
         series: vec![
             series("gap", 0, Unit::Seconds, |token| token.gap_s),
             series("batch", 1, Unit::Count, |token| token.batch),
         ],
+        levels: None,
         words: STALLS
             .iter()
             .map(|stall| if *stall == "decode" { String::new() } else { format!("{stall} stall") })

@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 use wasm_bindgen::JsCast;
-use web_sys::{Element, HtmlDialogElement, HtmlElement, HtmlInputElement};
+use web_sys::{Element, HtmlDialogElement, HtmlElement, HtmlInputElement, js_sys};
 
 use super::{all, document};
 
@@ -12,6 +12,7 @@ const TYPING: &str = "input, textarea, select, [contenteditable]";
 const ROWS: &str = "main table.list tbody tr > :is(th, td:first-child) a[href]";
 
 pub(in crate::islands) fn listen() {
+    name_zone();
     // Buttons that need scripts are shown from now on.
     if let Some(root) = document().and_then(|document| document.document_element()) {
         let _ = root.class_list().add_1("scripted");
@@ -60,6 +61,17 @@ pub(in crate::islands) fn listen() {
             event.prevent_default();
         }
     });
+}
+
+/// The link to the browser's own zone gets its name, which only the browser knows.
+fn name_zone() {
+    let options = js_sys::Intl::DateTimeFormat::new(&js_sys::Array::new(), &js_sys::Object::new()).resolved_options();
+    let name = js_sys::Reflect::get(&options, &"timeZone".into()).ok().and_then(|name| name.as_string());
+    let (Some(name), Some(link)) = (name, find("a[data-zone]")) else { return };
+    let Some(href) = link.get_attribute("href") else { return };
+    let escaped = String::from(js_sys::encode_uri_component(&name));
+    let _ = link.set_attribute("href", &href.replace("tz=Etc/UTC", &format!("tz={escaped}")));
+    link.set_text_content(Some(&format!("this browser's: {name}")));
 }
 
 fn is_typing(target: Option<web_sys::EventTarget>) -> bool {

@@ -9,6 +9,7 @@ use viz::format::{self, Unit};
 
 use crate::ask::{Asked, Row};
 use crate::pages::TTFT_LIMIT_S;
+use crate::pages::silence::{self, Seen};
 use crate::panel::{heads, number, shares, table};
 use crate::server::{App, Visit};
 use crate::sql::{Where, present};
@@ -25,6 +26,7 @@ pub(crate) struct Asks {
     engines: Asked,
     cost: Asked,
     energy: Asked,
+    pub(crate) seen: Seen,
     /// The end of the stretch, µs, and not after the newest row: answers are shared, and may be a while old.
     until_us: i64,
 }
@@ -51,6 +53,8 @@ pub(crate) struct Node {
     pub(crate) energy_basis: String,
     pub(crate) usd_per_hour: Option<f64>,
     pub(crate) price_basis: String,
+    /// Since when nothing was heard of it, µs.
+    pub(crate) silent_us: Option<i64>,
 }
 
 pub(crate) async fn ask(app: &App, visit: &Visit, scope: &Scope) -> Asks {
@@ -58,16 +62,17 @@ pub(crate) async fn ask(app: &App, visit: &Visit, scope: &Scope) -> Asks {
     let key = Scope { tenant: None, engine: None, model: None, ..scope.clone() }.link("");
     let ask = |name, sql| app.asker.kept(name, &key, visit.now_us, sql);
     let clause = |span| Where::of(scope, span, FILTERS).and("host_id IS NOT NULL".to_owned());
-    let (work, calls, engines, cost, energy) = tokio::join!(
+    let (work, calls, engines, cost, energy, seen) = tokio::join!(
         ask("fleet.work", work_sql(&clause(span))),
         ask("fleet.calls", calls_sql(clause(span))),
         ask("fleet.engines", engines_sql(clause(span))),
         ask("fleet.cost", cost_sql(&clause(span))),
         ask("fleet.energy", energy_sql(&clause(span))),
+        silence::ask(app, visit, scope),
     );
     let newest = work.outcome.as_ref().ok().and_then(|answer| answer.raw().freshness).map(|fresh| fresh.newest_time_us);
     let until_us = span.1.min(newest.unwrap_or(visit.now_us));
-    Asks { work, calls, engines, cost, energy, until_us }
+    Asks { work, calls, engines, cost, energy, seen, until_us }
 }
 
 fn work_sql(clause: &Where) -> String {
@@ -132,8 +137,8 @@ fn rows(asked: &Asked) -> Vec<Row<'_>> {
 }
 
 impl Asks {
-    pub(crate) fn asked(&self) -> [&Asked; 5] {
-        [&self.work, &self.calls, &self.engines, &self.cost, &self.energy]
+    pub(crate) fn asked(&self) -> [&Asked; 6] {
+        [&self.work, &self.calls, &self.engines, &self.cost, &self.energy, &self.seen.asked]
     }
 
     /// Per second of a row's own stretch: a fleet that is younger than the window is not diluted.
@@ -142,10 +147,10 @@ impl Asks {
         Some(row.number(column)? / seconds.max(1.0))
     }
 
-    /// Every node that any answer knows, by name.
+    /// Every node that any answer knows, by name, also those that were heard of before the stretch alone.
     pub(crate) fn nodes(&self) -> Vec<Node> {
         let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
-        for asked in self.asked() {
+        for asked in [&self.work, &self.calls, &self.engines, &self.cost, &self.energy] {
             for row in rows(asked) {
                 if Level::of(&row) != Level::Node {
                     continue;
@@ -154,6 +159,17 @@ impl Asks {
                 let node = nodes.entry(host.to_owned()).or_default();
                 host.clone_into(&mut node.host);
                 self.fill(node, &row, asked.name);
+            }
+        }
+        for (row, since_us) in self.seen.silent() {
+            let Some(host) = row.text("host_id") else { continue };
+            let node = nodes.entry(host.to_owned()).or_default();
+            host.clone_into(&mut node.host);
+            node.silent_us = Some(since_us);
+            for (place, column) in [(&mut node.region, "region"), (&mut node.host_type, "host_type")] {
+                if let Some(text) = row.text(column) {
+                    text.clone_into(place);
+                }
             }
         }
         nodes.into_values().collect()
@@ -206,6 +222,7 @@ impl Node {
     /// Class and word of how it stands: too slow, quiet or well.
     pub(crate) fn standing(&self) -> (&'static str, &'static str) {
         match (self.ttft_p99, self.requests_per_s.unwrap_or(0.0)) {
+            _ if self.silent_us.is_some() => ("silent", "silent"),
             (Some(p99), _) if p99 > TTFT_LIMIT_S => ("hot", "TTFT p99 over 1 s"),
             (Some(_), _) => ("well", "TTFT p99 within 1 s"),
             (None, rate) if rate > 0.0 => ("quiet", "no TTFT is known"),
@@ -247,6 +264,7 @@ fn line(node: &Node, scope: &Scope) -> AnyView {
     let (class, word) = node.standing();
     let dot = format!("node-dot {class}");
     let over = class == "hot";
+    let silent = node.silent_us.map(|since| view! { <small class="warn">{silence::words(since)}</small> });
     let time = match node.split {
         Some([requests, padding, idle]) => shares(&[
             Part { name: "requests", share: requests, style: "decode" },
@@ -263,7 +281,7 @@ fn line(node: &Node, scope: &Scope) -> AnyView {
     };
     view! {
         <tr>
-            <th scope="row"><i class=dot title=word></i><a href=node.link(scope)>{node.host.clone()}</a><small>{node.models.clone()}</small></th>
+            <th scope="row"><i class=dot title=word></i><a href=node.link(scope)>{node.host.clone()}</a><small>{node.models.clone()}</small>{silent}</th>
             <td>{node.region.clone()}</td>
             <td>{node.host_type.clone()}</td>
             <td class="num" class:crit=over>{format::text(node.ttft_p99, Unit::Seconds)}</td>

@@ -2,6 +2,7 @@
 //! minutes, whose histograms add up.
 
 use super::View;
+use super::chosen::Chosen;
 use crate::pages::different;
 use crate::sql::{Where, bucket, minute_step, quantiles, step};
 use crate::urlstate::{Dimension, Scope};
@@ -181,12 +182,21 @@ impl<'a> Questions<'a> {
         )
     }
 
-    /// What the slowest calls have in common; only where single calls are read.
+    /// The calls that somebody chose, as the map's cells have them; where single calls are not read there are none.
+    pub(super) fn chosen(&self) -> Option<Chosen> {
+        let chosen = self.view.chosen.filter(|_| self.source == Source::Calls)?;
+        Some(chosen.on_grid(self.step_s() * 1_000_000))
+    }
+
+    /// What the calls that were chosen have in common, or the slowest; only where single calls are read.
     pub(super) fn different(&self) -> Option<String> {
         if self.source != Source::Calls {
             return None;
         }
         let (column, clause) = (self.view.metric.column(), self.clause().clause());
+        if let Some(chosen) = self.chosen() {
+            return Some(different::sql(&chosen.condition(&column), &format!("latency\n{clause}")));
+        }
         let ranked = different::sql(&format!("{column} >= bar"), &format!("latency CROSS JOIN slow\n{clause}"));
         Some(format!(
             "WITH slow AS (\n  SELECT exph_quantile(exph({column}), {SLOW}) AS bar FROM latency\n  {}\n)\n{ranked}",
@@ -286,6 +296,14 @@ mod tests {
         assert!(sql.starts_with("WITH slow AS") && sql.contains("WHEN e2e_s >= bar THEN 1"), "{sql}");
         assert_eq!(sql.matches("measured_at = 'client'").count(), 2, "{sql}");
         assert_eq!(Questions::new(&view, &scope, DAY).different(), None, "minutes do not tell calls apart");
+    }
+
+    #[test]
+    fn calls_in_a_box_are_compared_with_all_of_the_range() {
+        let (view, scope) = (View::parse("metric=e2e&box_low=2"), Scope::default());
+        let sql = Questions::new(&view, &scope, HOUR).different().unwrap();
+        assert!(sql.contains("CASE WHEN (e2e_s > 2.0) THEN 1") && !sql.contains("slow"), "{sql}");
+        assert_eq!(Questions::new(&view, &scope, DAY).chosen(), None, "minutes do not tell calls apart");
     }
 
     #[test]

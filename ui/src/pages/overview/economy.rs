@@ -158,18 +158,7 @@ impl Asks {
     pub(super) fn tiles(&self) -> AnyView {
         let fleet = self.of(None);
         let tile = |label, value, unit, note: String, flag, asked: &Asked| {
-            Tile {
-                label,
-                value,
-                unit,
-                note,
-                flag,
-                before: None,
-                course: Vec::new(),
-                sql: asked.sql.clone(),
-                failed: asked.outcome.is_err(),
-            }
-            .view()
+            Tile { label, value, unit, note, flag, before: None, course: Vec::new(), asked }.view()
         };
         let assumed = fleet.assumed().then(|| "assumed".to_owned());
         let watts = match (&fleet.watts, fleet.tokens_per_joule) {

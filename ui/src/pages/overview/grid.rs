@@ -6,6 +6,7 @@ use viz::format::{self, Unit};
 use super::Asks;
 use super::economy::Figures;
 use crate::ask::Row;
+use crate::pages::silence;
 use crate::panel::{failed, number};
 use crate::server::Visit;
 use crate::urlstate::{Dimension, Scope, path};
@@ -38,6 +39,8 @@ pub(super) fn view(visit: &Visit, scope: &Scope, asks: &Asks) -> AnyView {
 /// Every region that any answer knows; rows without a region are a line of their own.
 fn regions(asks: &Asks) -> Vec<Option<String>> {
     let mut names: Vec<Option<String>> = asks.economy.regions().into_iter().map(Some).collect();
+    let silent = asks.seen.silent();
+    names.extend(silent.iter().filter_map(|(row, _)| Some(Some(row.text("region")?.to_owned()))));
     if let Ok(answer) = &asks.traffic.outcome {
         let of_regions = answer.rows().filter(|row| row.number("total") == Some(0.0));
         names.extend(of_regions.map(|row| row.text("region").map(str::to_owned)));
@@ -57,6 +60,8 @@ fn line(scope: &Scope, asks: &Asks, region: Option<String>) -> AnyView {
     let figures = region.as_deref().map(|region| asks.economy.of(Some(region))).unwrap_or_default();
     let no_price = region.as_deref().and_then(|region| figures.no_price(region));
     let left_out = no_price.as_ref().map(|_| "hosts without a price left out".to_owned());
+    let silent = region.as_deref().and_then(|region| asks.seen.region(region));
+    let silent = silent.map(|since| view! { <small class="warn">{silence::words(since)}</small> });
     let name = match region {
         Some(region) => {
             let link = scope.with(Dimension::Region, None).link(&path(&["region", &region]));
@@ -66,7 +71,7 @@ fn line(scope: &Scope, asks: &Asks, region: Option<String>) -> AnyView {
     };
     view! {
         <tr>
-            <th scope="row">{name}</th>
+            <th scope="row">{name}{silent}</th>
             {figure(&ttft.column("p50"), Unit::Seconds)}
             {slow_first_token(row.as_ref().and_then(|row| row.number(&ttft.column("p99"))))}
             {figure("output_tokens_per_s", Unit::TokensPerSecond)}

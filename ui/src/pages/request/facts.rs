@@ -146,7 +146,7 @@ pub(super) fn table(row: &Row<'_>) -> AnyView {
             .collect(),
         None => Vec::new(),
     };
-    view! { <div class="scroll short" tabindex="0" role="region" aria-label="Attributes"><table class="facts"><tbody>{lines}{others}</tbody></table></div> }
+    view! { <div class="scroll short" tabindex="0" role="region" aria-label="Attributes, table"><table class="facts"><tbody>{lines}{others}</tbody></table></div> }
         .into_any()
 }
 

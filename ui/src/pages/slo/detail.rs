@@ -136,7 +136,7 @@ fn panels(visit: &Visit, scope: &Scope, terms: &Terms, objectives: &Objectives, 
     });
     let heat = asks.heat.as_ref().map(|asked| {
         let axis = Axis { span_us, step_s: step(span_us) };
-        let body = answered(visit, asked, |answer| latency::heat(answer, axis, &terms.name, terms.threshold));
+        let body = answered(visit, asked, |answer| latency::heat(answer, axis, &terms.name, terms.threshold, None));
         panel(
             "heat",
             "How the calls lie",

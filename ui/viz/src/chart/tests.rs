@@ -10,6 +10,7 @@ fn chart() -> LineChart {
         title: "TTFT p99 <by region>".into(),
         unit: Unit::Seconds,
         span_us: (from, from + 900 * SECOND),
+        zone: Zone::default(),
         step_us: 15 * SECOND,
         at_us,
         series: vec![Line { name: "eu-west-1".into(), slot: 2, values }],

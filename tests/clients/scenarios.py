@@ -1,0 +1,323 @@
+"""Uses the dashboard as people do, also when things go wrong.
+
+usage: scenarios.py URL BUNDLE QUIET HASTY
+    URL     a running demo
+    BUNDLE  `bundle` when the servers serve one, else `none`: then only what needs no scripts is done
+    QUIET   OTLP/HTTP and dashboard of a server without data, separated by a comma; this script sends it some
+    HASTY   a dashboard on the same lake as QUIET whose queries have a millisecond
+
+`TOKENWATT_BROWSER_SECONDS` is how long a live page is watched (10 s; 120 for two minutes). Prints one line per thing that held; an
+assertion ends it.
+"""
+
+import json
+import os
+import re
+import sys
+import time
+import urllib.request
+from datetime import datetime, timedelta, timezone
+
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from chromium import browser, complaints, has, hydrated, press, text, until
+
+BASE, BUNDLE = sys.argv[1], sys.argv[2] == "bundle"
+QUIET_OTLP, QUIET = sys.argv[3].split(",")
+HASTY = sys.argv[4]
+WATCHED_S = float(os.environ.get("TOKENWATT_BROWSER_SECONDS", "10"))
+
+# Budgets of a first load, brotli: reference/ui.md, docs/performance.md.
+BYTES_MOST, REQUESTS_MOST, SHIFT_MOST = 200_000, 8, 0.02
+
+SHIFTS = """
+window.shifts = 0;
+new PerformanceObserver(list => { for (const e of list.getEntries()) if (!e.hadRecentInput) window.shifts += e.value; })
+  .observe({type: 'layout-shift', buffered: true});
+"""
+
+
+def quiet_console(driver, where, but=()):
+    said = [line for line in complaints(driver) if not any(word in line for word in but)]
+    assert not said, f"the console is not empty {where}: {said}"
+
+
+# ---- what a first visit costs
+
+
+def fits_its_budget(path):
+    """A cold load: requests, bytes as a browser over TLS would get them (brotli), and how much the page moves."""
+    driver = browser()
+    try:
+        driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": SHIFTS})
+        driver.get(BASE + path)
+        if BUNDLE:
+            hydrated(driver)
+        loaded = driver.execute_script(
+            "return [location.href, ...performance.getEntriesByType('resource').map(e => e.name)].filter(u => !u.startsWith('data:'))")
+        size = sum(compressed(url) for url in loaded)
+        shift = driver.execute_script("return window.shifts")
+        assert all(url.startswith(BASE) for url in loaded), f"{path} asks others: {loaded}"
+        assert len(loaded) <= REQUESTS_MOST, f"{path} takes {len(loaded)} requests: {loaded}"
+        assert size <= BYTES_MOST, f"{path} takes {size} bytes"
+        assert shift <= SHIFT_MOST, f"{path} moves by {shift}"
+        print(f"holds: a first visit of {path.split('?')[0]} takes {len(loaded)} requests and {size} bytes, and moves by {shift:.3f}")
+    finally:
+        driver.quit()
+
+
+def compressed(url):
+    request = urllib.request.Request(url, headers={"accept-encoding": "br"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return len(answer.read())
+
+
+# ---- live
+
+
+def renews_without_moving(driver):
+    """A live page takes new numbers in and leaves scroll, what was unfolded and the focus alone."""
+    driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": SHIFTS})
+    driver.get(BASE + "/")
+    hydrated(driver)
+    driver.execute_script("document.querySelector('#hosts details.sql').open = true; window.scrollTo(0, 320); window.shifts = 0;")
+    driver.find_element(By.CSS_SELECTOR, "#ttft details.data summary").send_keys(Keys.ENTER)
+    state = "return [window.scrollY, document.querySelector('#hosts details.sql').open, document.querySelector('#ttft details.data').open]"
+    before, seen = driver.execute_script(state), set()
+    end = time.monotonic() + WATCHED_S
+    until(driver, f"a live page renews itself, watched for {WATCHED_S:.0f} s",
+          lambda: (seen.add(driver.find_element(By.ID, "freshness").text), len(seen) > 2 and time.monotonic() > end)[1])
+    assert driver.execute_script(state) == before, f"the page was {before} and is {driver.execute_script(state)}"
+    shift = driver.execute_script("return window.shifts")
+    assert shift <= SHIFT_MOST, f"a page that renewed itself {len(seen)} times moved by {shift}"
+    press(driver, ".")
+    until(driver, "a key pauses it", lambda: "live=off" in driver.current_url)
+    shown = driver.find_element(By.ID, "freshness").text
+    quiet_console(driver, "of a live page")
+    return shown
+
+
+# ---- zones
+
+
+def stamps(driver):
+    return [cell.text for cell in driver.find_elements(By.CSS_SELECTOR, "#requests tbody th")]
+
+
+def is_told_in_two_zones(driver):
+    """The same list in UTC and in another zone, whose name the URL and every link carry."""
+    end = datetime.now(timezone.utc).replace(microsecond=0) - timedelta(seconds=60)
+    span = f"from={(end - timedelta(minutes=5)).strftime('%Y-%m-%dT%H:%M:%SZ')}&to={end.strftime('%Y-%m-%dT%H:%M:%SZ')}"
+    driver.get(f"{BASE}/requests?{span}")
+    utc = stamps(driver)
+    driver.get(f"{BASE}/requests?{span}&tz=Asia/Kolkata")
+    local = stamps(driver)
+    read = lambda stamp: datetime.strptime("2026-" + stamp, "%Y-%m-%d %H:%M:%S.%f")
+    assert utc and [read(stamp) + timedelta(hours=5, minutes=30) for stamp in utc] == [read(stamp) for stamp in local], (utc[:2], local[:2])
+    assert "started (Asia/Kolkata)" in text(driver)
+    links = [link.get_attribute("href") for link in driver.find_elements(By.CSS_SELECTOR, ".rail .pages a, #requests tbody th a")]
+    assert all("tz=Asia/Kolkata" in link for link in links), f"the zone is lost on the way: {links[:3]}"
+    # Clocks in Ireland go back at 01:00 UTC on 25 October: two hours there are called 01:00 to 02:00.
+    for from_, to, words in (("00:00", "01:00", "2026-10-25 01:00 – 01:00 GMT"), ("00:00", "02:00", "2026-10-25 01:00 – 02:00 GMT")):
+        driver.get(f"{BASE}/requests?tz=Europe/Dublin&from=2026-10-25T{from_}Z&to=2026-10-25T{to}Z")
+        assert words in text(driver), f"{words} is not on the page:\n{text(driver)[:600]}"
+    print("holds: pages are told in UTC and in another zone, also when its clocks are put back")
+    if BUNDLE:
+        knows_its_own_zone(driver)
+
+
+def knows_its_own_zone(driver):
+    driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "America/New_York"})
+    driver.get(BASE + "/")
+    hydrated(driver)
+    press(driver, "u")
+    driver.find_element(By.CSS_SELECTOR, "a[data-zone]").click()
+    until(driver, "the browser's own zone is one click away", lambda: "tz=America%2FNew_York" in driver.current_url)
+    hydrated(driver)
+    chart = driver.find_element(By.CSS_SELECTOR, "#ttft svg.chart")
+    ActionChains(driver).scroll_to_element(chart).move_to_element(chart).perform()
+    until(driver, "the pointer reads local time", lambda: re.search(r"\d\d:\d\d:\d\d E[DS]T", driver.find_element(By.ID, "tip").text))
+    driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": ""})
+
+
+# ---- the heat map
+
+
+def compares_a_box(driver):
+    """A box over the heat map is what the page compares with everything else."""
+    driver.get(BASE + "/latency?range=15m")
+    hydrated(driver)
+    chart = driver.find_element(By.CSS_SELECTOR, "#heat svg.chart")
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", chart)
+    drag = ActionChains(driver).move_to_element_with_offset(chart, -80, -60).click_and_hold()
+    drag.move_by_offset(160, 100).release().perform()
+    until(driver, "a drag over the heat map chooses its calls", lambda: "box_low=" in driver.current_url and has(driver, "#heat .chosen"))
+    assert "calls between" in driver.find_element(By.ID, "different-title").text
+    hydrated(driver)
+    driver.back()
+    until(driver, "going back forgets them", lambda: "box_low=" not in driver.current_url and has(driver, "#heat svg.chart"))
+    driver.forward()
+    until(driver, "going forward knows them again", lambda: has(driver, "#heat .chosen"))
+    quiet_console(driver, "of the heat map")
+
+
+# ---- keys, back and forward
+
+
+def is_used_by_keys_alone(driver):
+    """From an objective to the tokens of a call without a mouse."""
+    driver.get(BASE + "/")
+    hydrated(driver)
+    press(driver, Keys.TAB)
+    assert driver.switch_to.active_element.get_attribute("class") == "skip", "the first stop is not the way past the rail"
+    press(driver, "g", "s")
+    for what, there in (("objectives", "/slo"), ("an objective", "/slo/"), ("what is different about its calls", ("/node/", "?"))):
+        until(driver, f"keys lead to {what}", lambda: any(part in driver.current_url for part in ([there] if isinstance(there, str) else there)))
+        hydrated(driver)
+        until(driver, "rows can be gone along", lambda: has(driver, "main table.list tbody a[href]"))
+        press(driver, "j", Keys.ENTER)
+    driver.get(BASE + "/")
+    hydrated(driver)
+    for _ in range(60):
+        press(driver, Keys.TAB)
+        if "chart" in (driver.switch_to.active_element.get_attribute("class") or "").split():
+            break
+    press(driver, Keys.ARROW_RIGHT)
+    until(driver, "arrow keys read a chart", lambda: has(driver, "#tip.on"))
+    press(driver, Keys.ESCAPE)
+    until(driver, "and Escape lets go of it", lambda: not has(driver, "#tip.on"))
+    quiet_console(driver, "of keys")
+
+
+def goes_back_and_forward(driver):
+    """Each step is one entry of the history, and says all that the page showed."""
+    driver.get(BASE + "/latency?region=eu-west-1")
+    driver.find_element(By.LINK_TEXT, "1h").click()
+    driver.find_element(By.LINK_TEXT, "ITL").click()
+    last = driver.current_url
+    assert "range=1h" in last and "metric=itl" in last and "region=eu-west-1" in last, last
+    driver.back()
+    assert "metric" not in driver.current_url and "range=1h" in driver.current_url, driver.current_url
+    driver.back()
+    assert "range" not in driver.current_url and "region=eu-west-1" in driver.current_url, driver.current_url
+    assert driver.find_element(By.CSS_SELECTOR, "select[name=region]").get_property("value") == "eu-west-1"
+    driver.forward()
+    driver.forward()
+    assert driver.current_url == last
+    print("holds: back and forward, with all that was shown")
+
+
+# ---- when things go wrong
+
+
+def does_without_wasm(driver):
+    driver.execute_cdp_cmd("Network.enable", {})
+    driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*.wasm"]})
+    for path, words in (("/", "Regions"), ("/latency", "Who is slow"), ("/requests?region=eu-west-1", "longest gap"), ("/sql?q=SELECT+1+AS+one", "served by")):
+        driver.get(BASE + path)
+        assert words in text(driver), f"{path} without WebAssembly:\n{text(driver)[:600]}"
+    driver.get(BASE + "/?range=1h")
+    driver.find_element(By.CSS_SELECTOR, ".rail a[href^='/fleet']").click()
+    assert "/fleet?range=1h" in driver.current_url
+    driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+    quiet_console(driver, "without WebAssembly", but=(".wasm", "WebAssembly", "ERR_BLOCKED_BY_CLIENT", "Failed to fetch"))
+    print("holds: pages are read and used while WebAssembly is blocked")
+
+
+def says_that_nothing_came(driver):
+    for path in ("/", "/slo", "/latency", "/fleet", "/region/eu-west-1", "/node/nobody", "/requests", "/cost", "/power", "/alerts", "/logs", "/settings", "/sql"):
+        driver.get(QUIET + path)
+        seen = text(driver)
+        assert "No answer" not in seen and "NaN" not in seen, f"{path} of an empty lake:\n{seen[:800]}"
+    driver.get(QUIET + "/")
+    assert "Nothing has arrived yet." in text(driver) and "/v1/traces" in text(driver)
+    quiet_console(driver, "of an empty lake")
+    print("holds: an empty lake says where to send data")
+
+
+def attribute(key, value):
+    kind = "stringValue" if isinstance(value, str) else "doubleValue" if isinstance(value, float) else "intValue"
+    return {"key": key, "value": {kind: str(value) if kind == "intValue" else value}}
+
+
+def sent(path, body):
+    request = urllib.request.Request(f"{QUIET_OTLP}/v1/{path}", json.dumps(body).encode(), {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        assert answer.status == 200
+
+
+def send_two_regions(now_s):
+    """Fifteen minutes of a node in each of two regions; the second tells nothing any more since eight minutes, which is more than figures of the present look back."""
+    for region, host, until_s in (("eu-west-1", "node-well", now_s), ("us-east-1", "node-gone", now_s - 480)):
+        resource = {"attributes": [attribute("service.name", "llm"), attribute("service.instance.id", f"{host}-0"), attribute("host.id", host),
+                                   attribute("host.type", "inf2.48xlarge"), attribute("cloud.region", region)]}
+        times = range(int(until_s) - 900, int(until_s), 10)
+        points = [{"timeUnixNano": str(at * 10**9), "asDouble": 300.0, "attributes": [attribute("hw.id", "0"), attribute("hw.type", "gpu")]} for at in times]
+        sent("metrics", {"resourceMetrics": [{"resource": resource, "scopeMetrics": [{"metrics": [
+            {"name": "hw.power", "unit": "W", "gauge": {"dataPoints": points}}]}]}]})
+        spans = [{"traceId": f"{at:032x}", "spanId": f"{at:016x}", "name": "llm_request", "kind": 2, "startTimeUnixNano": str(at * 10**9),
+                  "endTimeUnixNano": str(at * 10**9 + 10**9), "attributes": [
+                      attribute("gen_ai.request.model", "llama-3-8b"), attribute("gen_ai.usage.input_tokens", 100),
+                      attribute("gen_ai.usage.output_tokens", 50), attribute("gen_ai.latency.time_to_first_token", 0.2)]} for at in times]
+        sent("traces", {"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": spans}]}]})
+
+
+def calls_a_region_silent(driver):
+    """A region whose nodes stopped is named as silent, with since when, and no figure of it is zero."""
+    send_two_regions(time.time())
+
+    def row(path, selector, name="us-east-1"):
+        driver.get(QUIET + path)
+        return next((row.text for row in driver.find_elements(By.CSS_SELECTOR, selector) if name in row.text), "")
+
+    until(driver, "the Overview calls the region silent", lambda: "silent since" in row("/", "#regions tbody tr"))
+    until(driver, "the Fleet calls its nodes silent", lambda: "All its nodes are silent since" in row("/fleet", "article.region"))
+    node = row("/fleet", "#nodes tbody tr")
+    assert "silent since" in node and "—" in node and not re.search(r"(^|\s)0(\s|$|\.0)", node), node
+    until(driver, "the other region goes on", lambda: "req/s" in row("/fleet", "article.region", "eu-west-1"))
+    well = row("/fleet", "#nodes tbody tr", "node-well")
+    assert well and "silent" not in well, well
+    quiet_console(driver, "of a silent region")
+
+
+def says_that_it_took_too_long(driver):
+    """Queries that take too long leave a page that says so, with its statements and a way to try again. They keep their places until they have
+    stopped, so that some of the page's others find none."""
+    said = []
+    for path in ("/", "/latency", "/requests"):
+        driver.get(HASTY + path)
+        cards = driver.find_elements(By.CSS_SELECTOR, ".card.error")
+        assert cards, f"{path}: nothing took too long:\n{text(driver)[:600]}"
+        for card in cards:
+            assert re.search(r"No answer \((timeout|overloaded)\) since", card.text) and "Try again" in card.text, card.text
+            said.append(card.text)
+            assert card.find_element(By.CSS_SELECTOR, "pre").get_attribute("textContent").startswith(("SELECT", "WITH")), card.text
+        assert has(driver, ".rail") and has(driver, "h1")
+    assert any("(timeout)" in words for words in said), said
+    quiet_console(driver, "of queries that take too long")
+    print("holds: a query that takes too long says so, and its neighbours stay")
+
+
+def main():
+    for path in ("/", "/latency"):
+        fits_its_budget(path)
+    driver = browser()
+    try:
+        says_that_nothing_came(driver)
+        calls_a_region_silent(driver)
+        says_that_it_took_too_long(driver)
+        is_told_in_two_zones(driver)
+        goes_back_and_forward(driver)
+        if BUNDLE:
+            compares_a_box(driver)
+            is_used_by_keys_alone(driver)
+            renews_without_moving(driver)
+            does_without_wasm(driver)
+        print("holds: every scenario")
+    finally:
+        driver.quit()
+
+
+main()

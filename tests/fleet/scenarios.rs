@@ -1,0 +1,16 @@
+//! The dashboard as people use it, and when things go wrong.
+
+use crate::world::{Server, World, bundle, client};
+
+/// How a first visit loads, live pages, zones, the heat map, keys, history; a lake without data, a region that went silent,
+/// queries that take too long, WebAssembly that does not load.
+pub(super) fn hold(server: &Server) {
+    let (quiet, hasty) = (World::new(), World::new());
+    let lake = quiet.lake();
+    let quiet = quiet.up();
+    let mut command = hasty.up_command(&["--data", lake.to_str().expect("a path")]);
+    let hasty = Server::start(command.env("TOKENWATT__QUERY__TIMEOUT_MS", "1").env("TOKENWATT__MAINTAIN", "false"));
+    let both = format!("{},{}", quiet.otlp_http(), quiet.http());
+    let said = client("scenarios.py", &[server.http(), bundle(), &both, hasty.http()], &[]);
+    assert!(said.contains("holds: every scenario"), "{said}");
+}

@@ -1,0 +1,160 @@
+//! Links that show others one page as it was seen, read-only, for a while.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use service::config::duration;
+use service::{Error, Kind};
+
+use super::access::{Gate, answer, set};
+use super::{App, is_local};
+use crate::pages;
+use crate::urlstate::{Fields, Range, Scope};
+
+/// What a page that was shared says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shared {
+    /// Who shared it.
+    pub(crate) by: String,
+    /// When the link ends, seconds since the epoch.
+    pub(crate) until_s: i64,
+}
+
+/// Fields of a query that say which stretch of time a page shows.
+const TIMES: [&str; 6] = ["range", "from", "to", "time", "time.window", "live"];
+/// Pages that are about the reader rather than the fleet.
+const NOT_SHARED: [&str; 6] = ["/share", "/shared", "/login", "/logout", "/theme", "/assets"];
+
+/// The form, for browsers without scripts.
+pub(super) async fn form(State(app): State<App>, request: Request) -> Response {
+    let fields = Fields::parse(request.uri().query().unwrap_or_default());
+    let page = fields.long_text("page").filter(|page| may_be_shared(page)).unwrap_or_else(|| "/".to_owned());
+    let visit = app.visit("/share", request.uri().query().map(str::to_owned), request.headers());
+    Html(pages::share::form(&app, &visit, &page)).into_response()
+}
+
+/// Makes a link. It holds the times that the page shows at this moment, so that it goes on showing those.
+pub(super) async fn make(State(app): State<App>, headers: HeaderMap, body: String) -> Response {
+    let fields = Fields::parse(&body);
+    let visit = app.visit("/share", None, &headers);
+    match made(&app, &fields, visit.now_us) {
+        Ok((link, until_s)) => {
+            app.access.count("share", "made");
+            let url = format!("{}/shared/{link}", base(&headers));
+            let page = fields.long_text("page").unwrap_or_default();
+            tracing::info!(by = app.name(), page, until_s, "page shared");
+            let mut response = Html(pages::share::made(&app, &visit, &url, until_s, &page)).into_response();
+            set(&mut response, header::CACHE_CONTROL, "no-store");
+            response
+        }
+        Err(error) => {
+            app.access.count("share", "refused");
+            let status = error.kind().http_status();
+            (status, Html(pages::share::refused(&app, &visit, &error))).into_response()
+        }
+    }
+}
+
+fn made(app: &App, fields: &Fields, now_us: i64) -> Result<(String, i64), Error> {
+    let (Some(shares), Some(reader)) = (&app.access.shares, &app.reader) else {
+        return Err(Error::invalid("no links are made here").with_hint("the address of a page is its link"));
+    };
+    let page = fields.long_text("page").filter(|page| may_be_shared(page));
+    let page = page.ok_or_else(|| Error::invalid("the field `page` holds the path of a page of this dashboard"))?;
+    let lifetime = fields.text("for").and_then(|text| duration::parse(&text).ok()).filter(|time| !time.is_zero());
+    let (link, grant) = shares.make(reader, &pinned(&page, now_us), lifetime.unwrap_or(Duration::from_secs(86_400)))?;
+    Ok((link, grant.until_s))
+}
+
+/// A page of this dashboard that is about the fleet.
+fn may_be_shared(page: &str) -> bool {
+    let path = page.split(['?', '#']).next().unwrap_or_default();
+    is_local(page) && !NOT_SHARED.iter().any(|own| path == *own || path.starts_with(&format!("{own}/")))
+}
+
+/// The page with absolute times in place of "the last hour".
+fn pinned(page: &str, now_us: i64) -> String {
+    let (path, query) = page.split_once('?').unwrap_or((page, ""));
+    let query = query.split('#').next().unwrap_or_default();
+    let scope = Scope::parse(query);
+    let (from, to) = scope.resolve(now_us);
+    let still = Scope { range: Range::Between(from, to), ..Scope::default() };
+    let mut fields = still.fields();
+    let given = Fields::parse(query);
+    given.iter().filter(|(name, _)| !TIMES.contains(name)).for_each(|(name, value)| fields.set(name, value.to_owned()));
+    fields.link(path)
+}
+
+/// Scheme and host as the browser has them; nothing where it does not say.
+fn base(headers: &HeaderMap) -> String {
+    let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
+    origin.filter(|origin| origin.contains("://")).unwrap_or_default().to_owned()
+}
+
+/// The page of a link, made anew with the rights of whoever shared it.
+pub(super) async fn shown(State(gate): State<Gate>, Path(link): Path<String>, request: Request) -> Response {
+    let headers = request.headers();
+    let visit = gate.app.visit("/", None, headers);
+    let shares = gate.access.shares.as_ref().ok_or_else(|| Error::new(Kind::NotFound, "no links are made here"));
+    let found = shares.and_then(|shares| shares.read(&link)).and_then(|(grant, by)| {
+        let app = gate.apps.get(&by.name).ok_or_else(|| Error::internal("find the pages"))?;
+        Ok((App { shared: Some(Shared { by: grant.by, until_s: grant.until_s }), ..app.clone() }, grant.page))
+    });
+    let (app, page) = match found {
+        Ok(found) => found,
+        Err(error) => {
+            gate.access.count("share", "refused");
+            let status = error.kind().http_status();
+            return (status, Html(pages::share::ended(&gate.app, &visit, &error))).into_response();
+        }
+    };
+    let inner = headers.iter().fold(Request::get(&page), |inner, (name, value)| inner.header(name, value));
+    let Ok(inner) = inner.body(Body::empty()) else { return StatusCode::BAD_REQUEST.into_response() };
+    gate.access.count("share", "opened");
+    let mut response = answer(super::pages(app), inner).await;
+    set(&mut response, HeaderName::from_static("x-robots-tag"), "noindex");
+    set(&mut response, header::CACHE_CONTROL, "private, no-store");
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOON_US: i64 = 1_795_953_600_000_000;
+
+    #[test]
+    fn a_link_holds_the_times_that_were_seen() {
+        let hour = "from=2026-11-29T11:00:00Z&to=2026-11-29T12:00:00Z";
+        assert_eq!(
+            pinned("/latency?range=1h&region=eu-west-1&metric=itl", NOON_US),
+            format!("/latency?{hour}&region=eu-west-1&metric=itl")
+        );
+        let absolute = "/requests?from=2026-11-29T11:00:00Z&to=2026-11-29T12:00:00Z&status=ok";
+        assert_eq!(pinned(absolute, 0), absolute, "what stands still is left so");
+        let about = "/slo/ttft?time=2026-11-29T11:30:00Z&time.window=1h&live=off";
+        assert_eq!(pinned(about, 0), format!("/slo/ttft?{hour}"));
+    }
+
+    #[test]
+    fn only_pages_of_the_fleet_are_shared() {
+        for page in ["/", "/latency?x=1", "/node/a", "/sql?q=SELECT+1"] {
+            assert!(may_be_shared(page), "{page}");
+        }
+        for page in [
+            "//evil.example",
+            "https://evil.example",
+            "/\\evil",
+            "/login",
+            "/share?page=/",
+            "/shared/x",
+            "x",
+            "/logout",
+        ] {
+            assert!(!may_be_shared(page), "{page}");
+        }
+    }
+}
