@@ -25,7 +25,7 @@ use datafusion::{
 use buckets::{BucketsMerge, BucketsQuantile};
 use casting::Casting;
 use money_scale::MoneyScale;
-use money_split::MoneySplit;
+use money_split::Split;
 use operators::{Held, OperatorFunction};
 
 /// Scalar functions every session knows.
@@ -52,7 +52,7 @@ fn time_bucket() -> Arc<ScalarUDF> {
 
 /// Window functions every session knows.
 pub(crate) fn window() -> Vec<Arc<WindowUDF>> {
-    vec![Arc::new(WindowUDF::from(MoneySplit::default()))]
+    [Split::of_money(), Split::of_whole()].map(|split| Arc::new(WindowUDF::from(split))).into()
 }
 
 /// What plans are made of beside the functions that every session knows: a worker finds these by their names.

@@ -15,6 +15,7 @@ mod opening;
 mod reading;
 mod reckoning;
 mod refusing;
+mod restating;
 mod restricting;
 mod rolling;
 mod scanning;

@@ -9,7 +9,7 @@ use service::Deps;
 
 use crate::cli::Common;
 use crate::failure::Failure;
-use crate::import::{bills, prices, report::Report};
+use crate::import::{bills, bills::Namesake, prices, report::Report};
 use crate::{places, print, settings};
 
 #[derive(Subcommand)]
@@ -36,6 +36,12 @@ pub(crate) struct Billing {
     /// All files of one export: a bill found in them is replaced as a whole
     #[arg(required = true)]
     files: Vec<PathBuf>,
+    /// A bill of the same account and month that is there under another provider's name is the same bill: take its place
+    #[arg(long, conflicts_with = "other_provider")]
+    same_provider: bool,
+    /// A bill of the same account and month that is there under another provider's name is another bill: keep both
+    #[arg(long)]
+    other_provider: bool,
     #[command(flatten)]
     refusals: Refusals,
 }
@@ -49,6 +55,16 @@ struct Refusals {
     /// Write every refused row to this CSV file: file, row, reason
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+}
+
+impl Billing {
+    fn namesake(&self) -> Namesake {
+        match (self.same_provider, self.other_provider) {
+            (true, _) => Namesake::Replace,
+            (_, true) => Namesake::Beside,
+            _ => Namesake::Refuse,
+        }
+    }
 }
 
 impl Refusals {
@@ -69,7 +85,9 @@ pub(crate) async fn run(common: &Common, import: &Import) -> Result<(), Failure>
         Import::Prices(flags) => {
             prices::import(&lake, &flags.file, &flags.book, flags.refusals.open()?, now_us).await?
         }
-        Import::Billing(flags) => bills::import(&lake, &flags.files, flags.refusals.open()?, now_us).await?,
+        Import::Billing(flags) => {
+            bills::import(&lake, &flags.files, flags.namesake(), flags.refusals.open()?, now_us).await?
+        }
     };
     lines.iter().for_each(print::line);
     Ok(())

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use service::{Deps, clock::Clock};
-use telemetry::table::{BILLING, BUDGETS, DEVICES, NODES, PRICES};
+use telemetry::table::{BILLING, BUDGETS, DEVICES, NODES, PRICES, REQUESTS};
 
 use super::world::{NOON, World};
 
@@ -510,4 +510,68 @@ async fn a_step_over_a_minutes_edge_is_charged_once() {
     assert_eq!(world.rows(&sql(RANGE)).await, [[json!(120_000_000), json!("2.000000000000")]]);
     let first = "time >= TIMESTAMP '2026-11-29T12:00:00Z' AND time < TIMESTAMP '2026-11-29T12:01:00Z'";
     assert!(world.rows(&sql(first)).await.is_empty());
+}
+
+/// A minute's cost is the minute's, whatever stretch it is asked in. From 12:00 on the host is heard of by a call every third minute, and each such
+/// minute counts whole; it is sampled from 12:30 to 12:40 and at 13:10, for which the time between samples counts. It says `spot` of itself at 12:00
+/// and nothing in the hour after.
+#[tokio::test]
+async fn a_minute_costs_the_same_in_whatever_stretch_it_is_asked() {
+    let world = World::new().await;
+    world.write(&PRICES, &[price(INF2, "on_demand", "60", json!({})), price(INF2, "spot", "6", json!({}))]).await;
+    let call = |minute: i64| {
+        json!({"time": NOON + minute * MINUTE + 30_000_000, "region": REGION, "model": "m", "measured_at": "server", "host_id": "i-1",
+            "host_type": INF2, "trace_id": minute.to_string(), "span_id": "1", "e2e_s": 1.0})
+    };
+    world.write(&REQUESTS, &(0..4).map(|third| call(3 * third)).collect::<Vec<_>>()).await;
+    let idle = |minute: i64| {
+        let mut row = sample(NOON + minute * MINUTE, "i-1", INF2, json!({"kind": "accelerator", "device": "0"}));
+        let fields = row.as_object_mut().expect("an object");
+        fields.retain(|name, _| !["instance", "busy_us", "padding_us", "model"].contains(&name.as_str()));
+        row
+    };
+    world.write(&DEVICES, &(30..=40).chain([70, 71]).map(idle).collect::<Vec<_>>()).await;
+    let node = json!({"time": NOON, "host_id": "i-1", "capacity_type": "spot", "first_seen": NOON, "last_seen": NOON + MINUTE});
+    world.write(&NODES, &[node]).await;
+    let ask = async |from: i64, to: i64| {
+        let at = |minute: i64| format!("TIMESTAMP '2026-11-29T{}:{:02}:00Z'", 12 + minute / 60, minute % 60);
+        let sql = format!(
+            "SELECT CAST(time AS BIGINT) / 60000000 - {}, \"option\", option_source, charged_us / 1000000, cost_usd FROM node_cost \
+             WHERE time >= {} AND time < {} AND charged_us > 0 ORDER BY time",
+            NOON / MINUTE,
+            at(from),
+            at(to)
+        );
+        world.rows(&sql).await
+    };
+    let whole = ask(0, 120).await;
+    let calls = (0..4).map(|third| json!([3 * third, "spot", "telemetry", 60, "0.100000000000"]));
+    let samples = (30..40).map(|minute| json!([minute, "spot", "telemetry", 60, "0.100000000000"]));
+    let next = json!([70, "on_demand", "assumed", 60, "1.000000000000"]);
+    assert_eq!(json!(whole), Value::Array(calls.chain(samples).chain([next]).collect()));
+    for step in [1, 10, 45] {
+        let mut parts = Vec::new();
+        for from in (0..120).step_by(step) {
+            parts.extend(ask(from, (from + step as i64).min(120)).await);
+        }
+        assert_eq!(parts, whole, "in steps of {step} minutes");
+    }
+}
+
+/// Plans of cost are large, and planning them is most of what a small question takes: a host's minutes are planned once in each place.
+#[tokio::test]
+async fn a_hosts_minutes_are_planned_once() {
+    let world = World::new().await;
+    for (view, scans_max) in [("node_cost", 99), ("replica_cost", 99), ("host_energy", 99), ("raw.costs_hours", 99)] {
+        let rows = world.rows(&format!("EXPLAIN SELECT * FROM {view}")).await;
+        let plan =
+            rows.iter().find(|row| row[0] == json!("physical_plan")).and_then(|row| row[1].as_str()).expect("a plan");
+        let scans = plan.lines().filter(|line| line.contains("devices")).count();
+        eprintln!(
+            "{view}: {} lines, {scans} {}",
+            plan.lines().count(),
+            plan.lines().filter(|line| line.contains("Exec:") && line.contains("Source")).count()
+        );
+        assert!(scans <= scans_max, "{view}: {scans}");
+    }
 }

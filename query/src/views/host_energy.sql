@@ -61,31 +61,38 @@ measured AS (
   FROM minutes
   WHERE place = 1
 ),
-metered_near AS (
-  -- a metered step is at most two minutes long, and its joules are in the minute in which it ends
-  SELECT minute + ahead AS minute, host_id, from_us, to_us FROM measured CROSS JOIN (VALUES (-2), (-1), (0), (1), (2)) AS reach(ahead)
-),
 ran AS (
   -- share of time in which the engines of a host ran, each as much as it holds of the host
   SELECT minute, host_id, max(region) AS region, max(host_type) AS host_type, min(from_us) AS from_us, max(to_us) AS to_us, max(wall_us) AS wall_us,
-    sum(CAST(greatest(coalesce(chips, 1), 1) AS DOUBLE) * CAST(busy_us + padding_us AS DOUBLE) / CAST(wall_us AS DOUBLE))
-      / sum(CAST(greatest(coalesce(chips, 1), 1) AS DOUBLE)) AS duty
+    sum(CAST(chip_parts AS DOUBLE) * CAST(busy_us + padding_us AS DOUBLE) / CAST(wall_us AS DOUBLE)) / sum(CAST(chip_parts AS DOUBLE)) AS duty
   FROM engine_minutes
   WHERE wall_us > 0
   GROUP BY minute, host_id
 ),
-known AS (
+every AS (
   SELECT minute, region, host_id, host_type, joules, devices, boundary, method, confidence, from_us, to_us, coverage, largest_gap_s, flaw,
     CAST(NULL AS DOUBLE) AS duty, CAST(NULL AS BIGINT) AS wall_us
   FROM measured
   UNION ALL
   SELECT minute, region, host_id, host_type, NULL, CAST(0 AS BIGINT), NULL, 'tdp', NULL, from_us, to_us,
     least(CAST(wall_us AS DOUBLE) / 60000000.0, 1.0), NULL, 'no meter: watts of the power model', duty, wall_us
-  FROM ran AS r
+  FROM ran
+),
+beside AS (
+  -- a metered step is at most two minutes long, and its joules are in the minute in which it ends: what meters cover of the minutes before,
+  -- in and after this one
+  SELECT *,
+    max(CASE WHEN joules IS NOT NULL THEN to_us END) OVER (PARTITION BY host_id ORDER BY minute RANGE BETWEEN 2 PRECEDING AND 1 PRECEDING) AS until_us,
+    min(CASE WHEN joules IS NOT NULL THEN from_us END) OVER (PARTITION BY host_id ORDER BY minute RANGE BETWEEN 1 FOLLOWING AND 2 FOLLOWING) AS since_us,
+    min(CASE WHEN joules IS NOT NULL THEN from_us END) OVER (PARTITION BY host_id, minute) AS here_from_us,
+    max(CASE WHEN joules IS NOT NULL THEN to_us END) OVER (PARTITION BY host_id, minute) AS here_to_us
+  FROM every
+),
+known AS (
+  SELECT * FROM beside
   -- what a meter covers, if only in part, is not modelled beside it
-  WHERE NOT EXISTS (
-    SELECT 1 FROM metered_near AS m WHERE m.minute = r.minute AND m.host_id = r.host_id AND m.from_us < r.to_us AND m.to_us > r.from_us
-  )
+  WHERE joules IS NOT NULL
+    OR NOT (coalesce(until_us > from_us, FALSE) OR coalesce(since_us < to_us, FALSE) OR coalesce(here_from_us < to_us AND here_to_us > from_us, FALSE))
 ),
 modelled AS (
   SELECT k.minute, k.region, k.host_id, k.host_type,
