@@ -3,13 +3,17 @@
 //! The files of a set carry its name and the digest of its rows. An import commits all its sets in one version, takes out what they
 //! replace in the same one, and does nothing where the digests say that the rows are there already. So it can be stopped
 //! anywhere and begun again, and nothing counts twice.
+//!
+//! Whoever computes from a table asks what came, not what went. So files that take the place of others say over which minutes
+//! those others lay ([`WITHDRAWN`]).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
-use arrow::array::{AsArray, RecordBatch, UInt32Array};
+use arrow::array::{Array, AsArray, RecordBatch, UInt32Array};
 use arrow::compute;
 use arrow::datatypes::TimestampMicrosecondType;
-use arrow::ipc::writer::StreamWriter;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 use jiff::{Timestamp, tz::TimeZone};
 use service::{Error, Result};
 use telemetry::table::Table;
@@ -18,14 +22,17 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::commit::{Entry, Outcome};
 use crate::lake::Lake;
 use crate::layout;
-use crate::snapshot::{FileAdd, Snapshot};
+use crate::snapshot::{File, FileAdd, Snapshot, Value};
 
 /// The tag that names a file's set.
 const SET: &str = "set";
 /// The tag with the digest of the set's rows, without columns that say when they were imported.
 const DIGEST: &str = "set_digest";
+/// The tag with the first and last minute, since 1970-01-01 UTC, of what the file's set held before, as `29932560-29975759`.
+pub const WITHDRAWN: &str = "withdrawn";
 /// The journal of imports; its frames count them.
 const JOURNAL: &str = "imported";
+const MINUTE_US: i64 = 60_000_000;
 
 /// What became of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +62,8 @@ struct Written {
     adds: Vec<FileAdd>,
     digest: Xxh3,
     rows: u64,
+    /// Sets of other names that it takes the place of.
+    others: BTreeSet<String>,
 }
 
 impl Import {
@@ -73,7 +82,6 @@ impl Import {
     /// # Errors
     /// `Invalid` for rows that do not fit the table, `Denied`, `Unavailable`.
     pub async fn write(&mut self, set: &str, rows: &RecordBatch) -> Result<()> {
-        let digested = self.without_ignored(rows)?;
         let mut adds = Vec::new();
         for (date, indices) in by_date(rows)? {
             let part =
@@ -83,9 +91,16 @@ impl Import {
         }
         let written = self.sets.entry(set.to_owned()).or_default();
         written.adds.append(&mut adds);
-        written.digest.update(&digested);
+        digest(rows, self.ignored, &mut written.digest)?;
         written.rows += rows.num_rows() as u64;
         Ok(())
+    }
+
+    /// Has a set that is written take the place of one of another name too.
+    pub fn replace(&mut self, set: &str, other: &str) {
+        if let Some(written) = self.sets.get_mut(set) {
+            written.others.insert(other.to_owned());
+        }
     }
 
     /// Makes the sets the table's, in place of those of the same names, in one version.
@@ -98,16 +113,21 @@ impl Import {
         let (mut adds, mut removes, mut published) = (Vec::new(), Vec::new(), Vec::new());
         for (set, written) in sets {
             let digest = format!("{:032x}", written.digest.digest128());
-            let old = Old::of(&snapshot, &set);
-            let is_unchanged = old.digests.len() == 1 && old.digests.contains(digest.as_str());
+            let mut old = Old::of(&snapshot, &set);
+            let others = written.others.iter().map(|other| Old::of(&snapshot, other));
+            let others: Vec<_> = others.filter(|other| !other.paths.is_empty()).collect();
+            let is_same = old.digests.len() == 1 && old.digests.contains(digest.as_str());
+            let is_unchanged = is_same && others.is_empty();
+            others.into_iter().for_each(|other| old.join(other));
             published.push(Published { set: set.clone(), rows: written.rows, replaced: old.rows, is_unchanged });
             if is_unchanged {
                 continue;
             }
+            let withdrawn = old.minutes().map(|minutes| (WITHDRAWN.to_owned(), minutes));
             removes.extend(old.paths);
             let tagged = [(SET.to_owned(), set), (DIGEST.to_owned(), digest)];
             adds.extend(written.adds.into_iter().map(|mut add| {
-                add.tags.extend(tagged.clone());
+                add.tags.extend(tagged.clone().into_iter().chain(withdrawn.clone()));
                 add
             }));
         }
@@ -121,19 +141,30 @@ impl Import {
                 .with_hint("run this one again; nothing of it was taken")),
         }
     }
+}
 
-    /// The rows as bytes, without the columns that do not count.
-    fn without_ignored(&self, rows: &RecordBatch) -> Result<Vec<u8>> {
-        let schema = rows.schema();
-        let kept: Vec<_> = (0..rows.num_columns())
-            .filter(|place| !self.ignored.contains(&schema.field(*place).name().as_str()))
-            .collect();
-        let failed = |e| Error::internal("digest imported rows").with_source(e);
-        let kept = rows.project(&kept).map_err(failed)?;
-        let mut writer = StreamWriter::try_new(Vec::new(), &kept.schema()).map_err(failed)?;
-        writer.write(&kept).map_err(failed)?;
-        writer.into_inner().map_err(failed)
+/// Adds the rows to a digest, without the columns that do not count. In whatever pieces rows come, their digest is one.
+fn digest(rows: &RecordBatch, ignored: &[&str], digest: &mut Xxh3) -> Result<()> {
+    let failed = |e| Error::internal("digest imported rows").with_source(e);
+    let (schema, options) = (rows.schema(), FormatOptions::default());
+    let columns =
+        schema.fields().iter().zip(rows.columns()).filter(|(field, _)| !ignored.contains(&field.name().as_str()));
+    let columns = columns.map(|(_, column)| Ok((column, ArrayFormatter::try_new(column, &options).map_err(failed)?)));
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    let mut text = String::new();
+    for row in 0..rows.num_rows() {
+        for (column, formatter) in &columns {
+            text.clear();
+            if column.is_valid(row) {
+                write!(text, "{}", formatter.value(row))
+                    .map_err(|e| Error::internal("digest a value").with_source(e))?;
+            }
+            digest.update(&[u8::from(column.is_valid(row))]);
+            digest.update(&(text.len() as u64).to_le_bytes());
+            digest.update(text.as_bytes());
+        }
     }
+    Ok(())
 }
 
 /// The names of a table's sets with their rows.
@@ -156,18 +187,44 @@ struct Old<'s> {
     paths: Vec<String>,
     digests: BTreeSet<&'s str>,
     rows: u64,
+    files: Vec<&'s File>,
 }
 
 impl<'s> Old<'s> {
     fn of(snapshot: &'s Snapshot, set: &str) -> Old<'s> {
         let files = snapshot.files.iter().filter(|file| file.tags.get(SET).is_some_and(|name| name == set));
-        let mut old = Old { paths: Vec::new(), digests: BTreeSet::new(), rows: 0 };
+        let mut old = Old { paths: Vec::new(), digests: BTreeSet::new(), rows: 0, files: Vec::new() };
         for file in files {
+            old.files.push(file);
             old.paths.push(file.path.clone());
             old.digests.insert(file.tags.get(DIGEST).map_or("", String::as_str));
             old.rows += file.rows.unwrap_or(0);
         }
         old
+    }
+
+    fn join(&mut self, other: Old<'s>) {
+        self.paths.extend(other.paths);
+        self.digests.extend(other.digests);
+        self.rows += other.rows;
+        self.files.extend(other.files);
+    }
+
+    /// The minutes over which its rows lie, as the tag says it; `None` if there are no rows.
+    fn minutes(&self) -> Option<String> {
+        let bound = |value: Option<&Value>| match value {
+            Some(Value::Time(us)) => Some(us.div_euclid(MINUTE_US)),
+            _ => None,
+        };
+        let stats = |file: &File, column: &str| file.stats.get(column).cloned().unwrap_or_default();
+        // what does not say where it lies may lie anywhere
+        let first = |file: &&File| bound(stats(file, "time").min.as_ref()).unwrap_or(0).max(0);
+        let last = |file: &&File| {
+            let starts = bound(stats(file, "time").max.as_ref()).unwrap_or(i64::MAX / MINUTE_US);
+            starts.max(bound(stats(file, "charge_to").max.as_ref()).unwrap_or(starts))
+        };
+        let (first, last) = (self.files.iter().map(first).min()?, self.files.iter().map(last).max()?);
+        Some(format!("{first}-{}", last.max(first)))
     }
 }
 

@@ -8,6 +8,7 @@ mod casting;
 mod exph;
 mod interval;
 mod lists;
+mod load_watts;
 mod money_scale;
 mod money_split;
 mod operators;
@@ -24,8 +25,9 @@ use datafusion::{
 
 use buckets::{BucketsMerge, BucketsQuantile};
 use casting::Casting;
+use load_watts::LoadWatts;
 use money_scale::MoneyScale;
-use money_split::MoneySplit;
+use money_split::Split;
 use operators::{Held, OperatorFunction};
 
 /// Scalar functions every session knows.
@@ -33,6 +35,7 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
     let mut all = exph::scalar();
     all.push(Arc::new(ScalarUDF::from(BucketsQuantile::default())));
     all.push(Arc::new(ScalarUDF::from(MoneyScale::default())));
+    all.push(Arc::new(ScalarUDF::from(LoadWatts::default())));
     all.push(time_bucket());
     all.push(truncated::date_trunc());
     all
@@ -52,7 +55,7 @@ fn time_bucket() -> Arc<ScalarUDF> {
 
 /// Window functions every session knows.
 pub(crate) fn window() -> Vec<Arc<WindowUDF>> {
-    vec![Arc::new(WindowUDF::from(MoneySplit::default()))]
+    [Split::of_money(), Split::of_whole()].map(|split| Arc::new(WindowUDF::from(split))).into()
 }
 
 /// What plans are made of beside the functions that every session knows: a worker finds these by their names.

@@ -23,6 +23,7 @@ mod budget;
 mod window;
 mod build;
 mod fold;
+mod restate;
 mod write;
 
 mod progress;
@@ -31,8 +32,8 @@ pub(crate) mod status;
 mod read;
 
 use telemetry::table::{
-    BILLING, COSTS_1H, DEVICES, DEVICES_1M, HOSTS_1M, NODES, POWER_MODELS, PRICES, REQUESTS, REQUESTS_1M, Role, TOKENS,
-    TOKENS_1M, Table, USAGE_1H,
+    BILLING, COSTS_1H, DEVICES, DEVICES_1M, DISCOUNTS, EXCHANGE_RATES, HOSTS_1M, NODES, POWER_MODELS, PRICES, REQUESTS,
+    REQUESTS_1M, Role, TOKENS, TOKENS_1M, Table, USAGE_1H,
 };
 
 use crate::views::View;
@@ -60,6 +61,18 @@ pub(crate) struct Rollup {
     pub(crate) file_us: i64,
     /// Keys of one window that are told apart; the least of the others become one.
     pub(crate) keys_max: usize,
+    /// How windows are restated whose raw rows may be gone.
+    aged: Option<Aged>,
+}
+
+/// How a window is restated once some of its sources may have dropped their rows by age: from what it holds, and from a source that
+/// is kept for longer.
+#[derive(Debug)]
+struct Aged {
+    /// What restates.
+    source: &'static Table,
+    /// The query: columns of the roll-up's table, of rows of a stretch whose bounds stand in it as `$from` and `$to`, microseconds.
+    sql: &'static str,
 }
 
 /// Keys of a window, unless it is known to have more.
@@ -105,6 +118,7 @@ pub(crate) const ROLLUPS: [&Rollup; 6] = [
         window_us: MINUTE_US,
         file_us: HOUR_US,
         keys_max: KEYS_MAX,
+        aged: None,
     },
     // The gap before the token that follows lies in its own minute.
     &Rollup {
@@ -114,6 +128,7 @@ pub(crate) const ROLLUPS: [&Rollup; 6] = [
         window_us: MINUTE_US,
         file_us: HOUR_US,
         keys_max: KEYS_MAX,
+        aged: None,
     },
     // A sample on the minute closes the one before; the step to the next sample may be two minutes long.
     &Rollup {
@@ -123,6 +138,7 @@ pub(crate) const ROLLUPS: [&Rollup; 6] = [
         window_us: MINUTE_US,
         file_us: HOUR_US,
         keys_max: KEYS_MAX,
+        aged: None,
     },
     &Rollup {
         table: &DEVICES_1M,
@@ -131,6 +147,7 @@ pub(crate) const ROLLUPS: [&Rollup; 6] = [
         window_us: MINUTE_US,
         file_us: HOUR_US,
         keys_max: KEYS_MAX,
+        aged: None,
     },
     &Rollup {
         table: &USAGE_1H,
@@ -139,6 +156,7 @@ pub(crate) const ROLLUPS: [&Rollup; 6] = [
         window_us: HOUR_US,
         file_us: DAY_US,
         keys_max: KEYS_MAX,
+        aged: None,
     },
     // A call is in flight for up to fifteen minutes after it came; a host's power model counts where no sample does.
     &Rollup {
@@ -149,14 +167,16 @@ pub(crate) const ROLLUPS: [&Rollup; 6] = [
             source(&TOKENS, 1, 2),
             source(&DEVICES, 1, 2),
             facts(&NODES),
-            // a bill stands for its host for a month at most
-            source(&BILLING, 0, 32 * 24 * 60),
+            source(&BILLING, 0, 0),
             facts(&PRICES),
             facts(&POWER_MODELS),
+            facts(&DISCOUNTS),
+            facts(&EXCHANGE_RATES),
         ],
         window_us: HOUR_US,
         file_us: HOUR_US,
         keys_max: COST_KEYS_MAX,
+        aged: Some(Aged { source: &BILLING, sql: include_str!("rollup/costs_hours_aged.sql") }),
     },
 ];
 

@@ -80,11 +80,14 @@ pub(crate) const VIEWS: &[&View] = &[
     &cost::REPLICA_COST,
     &cost::REQUEST_MINUTE_COST,
     &bill::UNPRICED,
+    &bill::UNNAMED_TENANTS,
+    &bill::SILENT_HOSTS,
     &bill::PRICE_CHECK,
     &bill::BILL_BY_HOST,
     &bill::BILL_TOTALS,
     &budget::BUDGET_STATUS,
     &energy::REPLICA_ENERGY,
+    &energy::REPLICA_ACCOUNT,
     &allocated::CALL_MINUTES,
 ];
 
@@ -117,6 +120,8 @@ pub(crate) struct Around {
 pub(crate) const NOTHING: Around = around(0, 0);
 /// A minute's window begins with the sample before it, at most two minutes earlier, and `time` names its start.
 const A_WINDOW: Around = around(3 * 60, 2 * 60);
+/// As a window; and whether a sample lies within two minutes is asked of the sighting before, too.
+const A_SIGHTING: Around = around(6 * 60, 3 * 60);
 /// Engines' windows that reach into a minute: a step is at most two minutes long.
 const AN_ENGINE_STEP: Around = around(2 * 60, 2 * 60);
 /// The token before, at most.

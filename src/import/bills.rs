@@ -20,20 +20,38 @@ use charges::{Cut, Origin};
 
 /// Columns that do not make a charge another charge.
 const IGNORED: &[&str] = &["imported_at", "export_id", "source"];
-/// Charges of a bill that are held until they are written, which bounds memory.
-const HELD_MAX: usize = 100_000;
+/// Charges, of all bills together, that are held until they are written.
+const HELD_ROWS_MAX: usize = 100_000;
+/// Bytes that they take. Rows with large tags are written sooner.
+const HELD_BYTES_MAX: usize = 256 << 20;
+/// Bills of one export: an account for each tenant of a large organisation, and months of them.
+const BILLS_MAX: usize = 5_000;
+
+/// What to do about a bill whose account and period are there under another provider's name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Namesake {
+    /// Refuse the export: if the provider is only called otherwise now, the bill would count twice.
+    #[default]
+    Refuse,
+    /// It is the same bill, and this one takes its place.
+    Replace,
+    /// They are two bills.
+    Beside,
+}
 
 /// Imports the files as one export: each bill in it takes the place of what was imported of it before. Gives the lines to print.
 ///
 /// # Errors
 /// `NotFound`, `Corrupt` for a file that is no bill or has rows that are none; `Invalid` for a file named twice, or two with the same
-/// charges; those of the lake.
-pub(crate) async fn import(lake: &Lake, paths: &[PathBuf], mut report: Report, now_us: i64) -> Result<Vec<String>> {
-    let mut bills = Bills {
-        import: sets::Import::begin(lake, &BILLING, IGNORED).await?,
-        held: BTreeMap::new(),
-        sums: BTreeMap::new(),
-    };
+/// charges, for too many bills, and for one that is there under another provider's name; those of the lake.
+pub(crate) async fn import(
+    lake: &Lake,
+    paths: &[PathBuf],
+    namesake: Namesake,
+    mut report: Report,
+    now_us: i64,
+) -> Result<Vec<String>> {
+    let mut bills = Bills::begin(lake).await?;
     let mut cut = Cut::default();
     let mut formats = Vec::new();
     named_once(paths)?;
@@ -62,6 +80,7 @@ pub(crate) async fn import(lake: &Lake, paths: &[PathBuf], mut report: Report, n
     if bills.sums.is_empty() {
         return Err(Error::corrupt("there is not one charge in these files"));
     }
+    bills.meet(&sets::named(lake, &BILLING).await?, namesake)?;
     lines.extend(bills.commit().await?);
     Ok(lines)
 }
@@ -105,7 +124,10 @@ fn next(rows: &mut Rows, format: Format, path: &Path, report: &mut Report) -> Re
     let mut take = |number: u64, record: Row<'_>| -> Result<()> {
         report.row();
         match record.and_then(|record| format.read(record)) {
-            Ok(Read::Charge(charge)) => charges.push(*charge),
+            Ok(Read::Charge(charge)) => {
+                charge.notes.iter().for_each(|note| report.note(note));
+                charges.push(*charge);
+            }
             Ok(Read::LeftOut(why)) => report.leave_out(why),
             Err(refusal) => report.refuse(path, number, &refusal)?,
         }
@@ -118,9 +140,22 @@ fn next(rows: &mut Rows, format: Format, path: &Path, report: &mut Report) -> Re
 /// The bills of an export.
 struct Bills {
     import: sets::Import,
-    held: BTreeMap<String, Vec<RecordBatch>>,
+    held: BTreeMap<String, Held>,
+    /// What is held of all of them.
+    rows: usize,
+    bytes: usize,
+    /// What each bill's name ends with, whatever its provider is called.
+    ends: BTreeMap<String, String>,
     /// By bill and currency.
     sums: BTreeMap<(String, String), Sums>,
+}
+
+/// Charges of a bill that are not written yet.
+#[derive(Default)]
+struct Held {
+    batches: Vec<RecordBatch>,
+    rows: usize,
+    bytes: usize,
 }
 
 /// What a bill comes to.
@@ -132,18 +167,74 @@ struct Sums {
 }
 
 impl Bills {
+    async fn begin(lake: &Lake) -> Result<Bills> {
+        let import = sets::Import::begin(lake, &BILLING, IGNORED).await?;
+        let (ends, sums) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Bills { import, held: BTreeMap::new(), rows: 0, bytes: 0, ends, sums })
+    }
+
     async fn take(&mut self, charges: &[Charge], cut: &mut Cut, origin: &Origin) -> Result<()> {
         let mut by_bill: BTreeMap<String, Vec<&Charge>> = BTreeMap::new();
         for charge in charges {
             let bill = charge.bill();
+            self.ends.entry(bill.clone()).or_insert_with(|| charge.account_and_period());
             self.sums.entry((bill.clone(), charge.currency.clone())).or_default().add(charge);
             by_bill.entry(bill).or_default().push(charge);
         }
+        if self.ends.len() > BILLS_MAX {
+            let many = format!(
+                "there are more than {BILLS_MAX} bills (account and month) in these files; nothing was imported"
+            );
+            return Err(Error::invalid(many).with_hint("import fewer accounts or months in one call"));
+        }
         for (bill, charges) in by_bill {
-            let held = self.held.entry(bill.clone()).or_default();
-            held.push(charges::rows(&charges, cut, origin)?);
-            if held.iter().map(RecordBatch::num_rows).sum::<usize>() >= HELD_MAX {
-                self.write(&bill).await?;
+            let charges = charges::rows(&charges, cut, origin)?;
+            self.rows += charges.num_rows();
+            self.bytes += charges.get_array_memory_size();
+            self.held.entry(bill).or_default().add(charges);
+            if self.rows >= HELD_ROWS_MAX || self.bytes >= HELD_BYTES_MAX {
+                self.write_largest().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the largest bills until half of the bounds is free.
+    async fn write_largest(&mut self) -> Result<()> {
+        let mut bills: Vec<(usize, String)> = self.held.iter().map(|(bill, held)| (held.bytes, bill.clone())).collect();
+        bills.sort_unstable();
+        while let Some((_, bill)) =
+            bills.pop().filter(|_| self.rows > HELD_ROWS_MAX / 2 || self.bytes > HELD_BYTES_MAX / 2)
+        {
+            self.write(&bill).await?;
+        }
+        Ok(())
+    }
+
+    /// Looks for bills that are there under the name of another provider.
+    ///
+    /// # Errors
+    /// `Invalid` where there is one and nobody said what it is.
+    fn meet(&mut self, there: &BTreeMap<String, u64>, namesake: Namesake) -> Result<()> {
+        for (bill, end) in &self.ends {
+            let is_other = |other: &&String| {
+                let provider = other.strip_suffix(end.as_str());
+                *other != bill && !self.ends.contains_key(*other) && provider.is_some_and(|name| !name.contains('/'))
+            };
+            for other in there.keys().filter(is_other) {
+                match namesake {
+                    Namesake::Beside => {}
+                    Namesake::Replace => self.import.replace(bill, other),
+                    Namesake::Refuse => {
+                        let met = format!(
+                            "bill {bill} has the account and the month of bill {other}, which is there; nothing was imported"
+                        );
+                        return Err(Error::invalid(met).with_hint(
+                            "if the provider is only called otherwise now, say --same-provider, and this bill takes the other's place; \
+                             if they are two bills, say --other-provider",
+                        ));
+                    }
+                }
             }
         }
         Ok(())
@@ -151,9 +242,11 @@ impl Bills {
 
     async fn write(&mut self, bill: &str) -> Result<()> {
         let Some(held) = self.held.remove(bill) else { return Ok(()) };
-        let Some(first) = held.first() else { return Ok(()) };
-        let rows =
-            concat_batches(&first.schema(), &held).map_err(|e| Error::internal("join charges").with_source(e))?;
+        self.rows -= held.rows;
+        self.bytes -= held.bytes;
+        let Some(first) = held.batches.first() else { return Ok(()) };
+        let joined = concat_batches(&first.schema(), &held.batches);
+        let rows = joined.map_err(|e| Error::internal("join charges").with_source(e))?;
         self.import.write(bill, &rows).await
     }
 
@@ -173,6 +266,14 @@ impl Bills {
             lines.extend(of_bill.map(|((_, currency), sums)| format!("         {}", sums.line(currency))));
         }
         Ok(lines)
+    }
+}
+
+impl Held {
+    fn add(&mut self, charges: RecordBatch) {
+        self.rows += charges.num_rows();
+        self.bytes += charges.get_array_memory_size();
+        self.batches.push(charges);
     }
 }
 

@@ -21,6 +21,7 @@ pub(crate) struct Report {
     rows: u64,
     refused: u64,
     left_out: BTreeMap<&'static str, u64>,
+    notes: BTreeMap<&'static str, u64>,
 }
 
 impl Report {
@@ -35,7 +36,14 @@ impl Report {
             writer.write_record(["file", "row", "reason"]).map_err(cannot)?;
             Ok::<_, Error>(writer)
         });
-        Ok(Report { skip_refused, file: file.transpose()?, rows: 0, refused: 0, left_out: BTreeMap::new() })
+        Ok(Report {
+            skip_refused,
+            file: file.transpose()?,
+            rows: 0,
+            refused: 0,
+            left_out: BTreeMap::new(),
+            notes: BTreeMap::new(),
+        })
     }
 
     /// A row was read, whatever becomes of it.
@@ -65,6 +73,11 @@ impl Report {
         *self.left_out.entry(why).or_default() += 1;
     }
 
+    /// A row was taken, but for something in it.
+    pub(crate) fn note(&mut self, what: &'static str) {
+        *self.notes.entry(what).or_default() += 1;
+    }
+
     /// Whether the import may go on, asked when all rows were read; gives the lines to print.
     ///
     /// # Errors
@@ -81,6 +94,8 @@ impl Report {
             ));
         }
         let left_out = self.left_out.iter().map(|(why, rows)| format!("left out {rows} rows: {why}"));
-        Ok(std::iter::once(format!("rows     {} read, {} refused", self.rows, self.refused)).chain(left_out).collect())
+        let notes = self.notes.iter().map(|(what, rows)| format!("note     {rows} rows: {what}"));
+        let read = format!("rows     {} read, {} refused", self.rows, self.refused);
+        Ok(std::iter::once(read).chain(left_out).chain(notes).collect())
     }
 }

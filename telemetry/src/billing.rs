@@ -8,6 +8,7 @@ mod amount;
 mod cur;
 mod focus;
 mod host;
+mod provider;
 
 use std::collections::BTreeMap;
 
@@ -78,14 +79,25 @@ pub struct Charge {
     pub tags: BTreeMap<String, String>,
     /// Columns of the bill that have no field here, and amounts with more decimals than are stored.
     pub attributes: BTreeMap<String, String>,
+    /// What of the row could not be understood and is kept as it was written, for the import's report.
+    pub notes: Vec<&'static str>,
 }
 
 impl Charge {
     /// What a later export replaces as a whole: the bill of one account for one period.
     pub fn bill(&self) -> String {
-        format!("{}/{}/{}", self.provider, self.account, self.period)
+        format!("{}{}", self.provider, self.account_and_period())
+    }
+
+    /// The end of [`Charge::bill`], which is the same whatever its provider is called.
+    pub fn account_and_period(&self) -> String {
+        format!("/{}/{}", self.account, self.period)
     }
 }
+
+/// Longest charge period that is believed: no commitment is sold for more than five years.
+const CHARGE_DAYS_MAX: i64 = 5 * 366;
+const DAY_US: i64 = 86_400_000_000;
 
 /// A layout of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +167,13 @@ fn charge_period(record: Record<'_>, from: &str, to: &str) -> Result<(i64, i64),
     let to_us = crate::record::need_instant(record, to)?;
     if to_us <= from_us {
         return Err(Refusal(format!("`{to}` is not after `{from}`")));
+    }
+    let days = to_us.saturating_sub(from_us) / DAY_US;
+    if days > CHARGE_DAYS_MAX {
+        return Err(Refusal(format!(
+            "`{to}` is {days} days after `{from}`, and no charge is for more than {CHARGE_DAYS_MAX} (five years, the longest commitment \
+             sold): correct the two dates in the export, or import the other rows with --skip-refused"
+        )));
     }
     Ok((from_us, to_us))
 }

@@ -29,8 +29,10 @@ pub struct Traffic<'a> {
     pub input_tokens: f64,
     /// Generated tokens of all calls.
     pub output_tokens: f64,
-    /// Length of the stretch, seconds.
+    /// Length of the hours that are paid for, seconds: those that the hosts which served were paid for.
     pub seconds: f64,
+    /// Calls a second in the busiest of those hours.
+    pub busiest_per_s: f64,
 }
 
 /// Where it would be served.
@@ -61,7 +63,7 @@ impl From<&Price> for Quote {
     fn from(price: &Price) -> Quote {
         let told = format!("{} {} in {}", price.option, price.host_type, price.region);
         let told = format!("{told} ({}, as of {}, {})", price.confidence, price.as_of, price.source);
-        Quote { usd_per_hour: price.usd_per_hour, told }
+        Quote { usd_per_hour: price.per_hour, told }
     }
 }
 
@@ -153,7 +155,9 @@ pub fn reckon(
     let times = Times::of(traffic, scenario, &steps);
     let mut assumes = assumptions(traffic, scenario, &steps, &times);
     let busy_s = traffic.requests * times.call_s;
-    let replicas = (busy_s / (traffic.seconds * UTILIZATION_MAX)).ceil().max(1.0);
+    // enough for the busiest hour, and paid for all hours, as those that served were
+    let mean_per_s = traffic.requests / traffic.seconds;
+    let replicas = (traffic.busiest_per_s.max(mean_per_s) * times.call_s / UTILIZATION_MAX).ceil().max(1.0);
     let utilization = busy_s / (traffic.seconds * replicas);
     let chips = steps.calibration().chips;
     let per_host = (machine.chips / chips.max(1)).max(1);
@@ -229,8 +233,15 @@ fn assumptions(traffic: &Traffic<'_>, scenario: &Scenario<'_>, steps: &StepModel
         ),
         format!("replicas of {chips} chips, weights in {weight_type}, always {} sequences at once", scenario.batch),
         format!(
-            "calls come evenly over the stretch and fill replicas to at most {:.0} % of their device time; peaks need more",
+            "there are replicas for the busiest hour, of {:.2} calls a second that come evenly and fill them to at most {:.0} % of their device \
+             time; peaks within an hour need more",
+            traffic.busiest_per_s,
             100.0 * UTILIZATION_MAX
+        ),
+        format!(
+            "these hosts are paid for {:.2} h, as were those that served: from the first hour in which the model had calls or cost to the end of \
+             the last, idle hours included",
+            traffic.seconds / 3_600.0
         ),
     ];
     if scenario.batch > *batch_max {
@@ -321,6 +332,7 @@ mod tests {
             input_tokens: 128.0 * calls,
             output_tokens: 128.0 * calls,
             seconds: 3_600.0,
+            busiest_per_s: calls / 3_600.0,
         }
     }
 
@@ -399,6 +411,25 @@ mod tests {
         let nothing = Traffic { output_tokens: 0.0, ..traffic() };
         let refused = reckon(&nothing, &scenario("inf2.48xlarge", 1), None, (&[], &[]));
         assert_eq!(refused, Err(NoAnswer::NoTraffic("Llama-3-8B".to_owned())));
+    }
+
+    /// Calls of one hour of a day: hosts for that hour, paid for all day, so 24 times the dollars and joules at rest in the others.
+    #[test]
+    fn hosts_for_the_busiest_hour_are_paid_for_all_hours() {
+        let scenario = scenario("inf2.48xlarge", 4);
+        let price = price::at(price::bundled(), scenario.host_type, scenario.region, "on_demand", scenario.at_us);
+        let quote = price.map(Quote::from);
+        let of = |seconds| {
+            let traffic = Traffic { seconds, ..traffic() };
+            reckon(&traffic, &scenario, quote.as_ref(), (power::bundled(), grid::bundled())).expect("rows")
+        };
+        let (hour, day) = (of(3_600.0), of(24.0 * 3_600.0));
+        assert_eq!(day.hosts, hour.hosts);
+        let ratio = |of: fn(&Outcome) -> Option<f64>| of(&day).expect("known") / of(&hour).expect("known");
+        assert!((ratio(|found| found.usd_per_million_output_tokens) - 24.0).abs() < 1e-9);
+        assert!((hour.utilization / day.utilization - 24.0).abs() < 1e-9);
+        assert!(ratio(|found| found.joules_per_output_token) > 3.0, "{day:?}");
+        assert!(day.assumes.iter().any(|line| line.contains("paid for 24.00 h")), "{:?}", day.assumes);
     }
 
     /// GPUs are packed eight to a host, by the curve that their runs gave.

@@ -15,6 +15,7 @@ use crate::views::Around;
 
 /// Column by which every table of events is ordered.
 const TIME: &str = "time";
+const HOUR_US: i64 = 3_600_000_000;
 
 /// A closed stretch of time, open where nothing was asked. Microseconds since 1970-01-01 UTC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +38,15 @@ impl TimeRange {
         TimeRange {
             from_us: self.from_us.map(|from| from.saturating_sub(us(by.before))),
             to_us: self.to_us.map(|to| to.saturating_add(us(by.after))),
+        }
+    }
+
+    /// The hours that it touches, whole.
+    pub(super) fn hours(self) -> TimeRange {
+        let start = |us: i64| us.div_euclid(HOUR_US) * HOUR_US;
+        TimeRange {
+            from_us: self.from_us.map(start),
+            to_us: self.to_us.map(|to| start(to).saturating_add(HOUR_US - 1)),
         }
     }
 
@@ -143,6 +153,15 @@ mod tests {
         let either = col("time").lt(at(5)).or(col("model").eq(lit("m")));
         assert_eq!(TimeRange::of(&[either, col("model").eq(lit("m"))]), TimeRange::default());
         assert_eq!(TimeRange::default().condition(&Column::from_name("time")), None);
+    }
+
+    #[test]
+    fn hours_are_whole() {
+        let hour = 3_600_000_000;
+        let range = TimeRange { from_us: Some(hour + 1), to_us: Some(2 * hour) }.hours();
+        assert_eq!(range, TimeRange { from_us: Some(hour), to_us: Some(3 * hour - 1) });
+        assert_eq!(range.hours(), range);
+        assert_eq!(TimeRange::default().hours(), TimeRange::default());
     }
 
     #[test]

@@ -177,7 +177,8 @@ fn condition(scan: &TableScan, ranges: Ranges, filters: &[Expr]) -> Result<Optio
     // The row of an interval lies where the interval began, which may be long before.
     let end = ENDS.into_iter().find(|end| scan.projected_schema.has_column_with_unqualified_name(end));
     let time = match end {
-        Some(end) => range.overlap(&column("time"), &column(end)),
+        // What a bill or a host says is held against hours, so all of an hour is asked for, whatever part of it is.
+        Some(end) => range.hours().overlap(&column("time"), &column(end)),
         None => range.condition(&column("time")),
     };
     let has_all = |filter: &&Expr| {

@@ -46,14 +46,13 @@ pub(super) struct WhatIf {
     scope: Weak<Scope>,
 }
 
-/// What was asked.
+/// What was asked; `during` is a condition on `time`: the whole hours that were asked for, and those asked for in part.
 #[derive(Clone, Debug)]
 struct Asked {
     host_type: String,
     region: String,
     option: String,
     batch: u32,
-    /// Condition on `time`.
     during: String,
 }
 
@@ -92,9 +91,11 @@ impl Asked {
             return plan_err!("the batch limit of what_if is a number from 1 to {BATCH_MAX}");
         };
         let during = match times.map(|[from, to]| [text(from), text(to)]) {
-            None => "time >= now() - INTERVAL '24 hours'".to_owned(),
+            None => "time >= date_trunc('hour', now() - INTERVAL '24 hours')".to_owned(),
             Some([Some(from), Some(to)]) => {
-                format!("time >= CAST({} AS TIMESTAMP) AND time < CAST({} AS TIMESTAMP)", quoted(&from), quoted(&to))
+                let [from, to] = [from, to].map(|text| format!("CAST({} AS TIMESTAMP)", quoted(&text)));
+                let whole = "INTERVAL '1 hour' - INTERVAL '1 microsecond'";
+                format!("time >= date_trunc('hour', {from}) AND time < date_trunc('hour', {to} + {whole})")
             }
             Some(_) => return plan_err!("{USAGE}"),
         };
@@ -180,14 +181,14 @@ fn word(row: &[Option<String>], at: usize) -> String {
 /// One model's calls, and what they cost where they were served.
 struct Recorded {
     model: String,
-    traffic: [f64; 4],
+    traffic: [f64; 5],
     usd_per_million: Option<f64>,
 }
 
 impl Recorded {
     fn traffic(&self) -> Traffic<'_> {
-        let [requests, input_tokens, output_tokens, seconds] = self.traffic;
-        Traffic { model: &self.model, requests, input_tokens, output_tokens, seconds }
+        let [requests, input_tokens, output_tokens, seconds, busiest_per_s] = self.traffic;
+        Traffic { model: &self.model, requests, input_tokens, output_tokens, seconds, busiest_per_s }
     }
 }
 
@@ -210,18 +211,13 @@ impl Asked {
     }
 
     async fn recorded(&self, scope: &Arc<Scope>) -> Result<Vec<Recorded>> {
-        let during = &self.during;
-        let sql = format!(
-            "SELECT t.*, c.usd FROM (SELECT model, sum(requests), sum(input_tokens), sum(output_tokens), \
-               (max(CAST(time AS BIGINT)) - min(CAST(time AS BIGINT))) / 1000000 + 60 AS seconds \
-               FROM requests_minutes WHERE {during} AND model IS NOT NULL GROUP BY model) AS t \
-             LEFT JOIN (SELECT model, CAST(sum(list_cost) AS DOUBLE) / nullif(CAST(sum(tokens) AS DOUBLE), 0.0) * 1000000.0 AS usd \
-               FROM costs_hours WHERE {during} AND basis <> 'no price' GROUP BY model) AS c ON c.model = t.model ORDER BY t.model"
-        );
+        // both sides over the same whole hours: from the first in which a model had calls or cost to the end of the last, or now
+        let sql =
+            include_str!("what_if.sql").replace("$during", &self.during).replace("$now", &scope.now_us().to_string());
         let recorded = |row: &Vec<Option<String>>| Recorded {
             model: word(row, 0),
             traffic: std::array::from_fn(|at| number(row, at + 1).unwrap_or(0.0)),
-            usd_per_million: number(row, 5),
+            usd_per_million: number(row, 6),
         };
         Ok(ask(scope, &sql).await?.iter().map(recorded).collect())
     }
@@ -299,13 +295,20 @@ const COLUMNS: [(DataType, ViewColumn); 21] = [
     (COUNT, told("batch", "{request}", "most sequences that a replica decodes at once, as asked for")),
     (COUNT, told("calls", "{request}", "recorded calls")),
     (COUNT, told("output_tokens", "{token}", "recorded output tokens")),
-    (NUMBER, told("seconds", "s", "from the first minute with calls to the end of the last")),
+    (
+        NUMBER,
+        told(
+            "seconds",
+            "s",
+            "length of the hours that both sides are paid for: from the first in which the model had calls or cost to the end of the last",
+        ),
+    ),
     (
         NUMBER,
         told(
             "recorded_usd_per_million_output_tokens",
             "USD/M{token}",
-            "what they cost where they were served: list price, idle included",
+            "what they cost where they were served: list price of the same hours, idle included",
         ),
     ),
     (COUNT, told("replicas", "1", "replicas that it would take: reckoned")),

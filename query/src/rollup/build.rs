@@ -1,6 +1,6 @@
 //! One round of one roll-up: what is due and what is no longer right, computed a file at a time and committed together.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -46,12 +46,29 @@ pub(super) struct Done {
 
 /// What to do in a round.
 struct Plan {
-    /// The roll-up's state once the round is done.
-    next: Built,
-    /// Starts of the files to write.
-    files: BTreeSet<i64>,
-    done: Done,
+    /// The roll-up's state before it.
+    built: Built,
+    /// Starts of the files to write, in order, and how each is computed.
+    files: BTreeMap<i64, How>,
+    /// Windows that are computed again.
+    stale: Vec<Range<i64>>,
+    /// End of the last window that is due.
+    due_us: i64,
+    /// Versions of the sources up to which every file is right once all of it is done.
+    newest: Versions,
 }
+
+/// How a file's windows are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    /// From raw rows, by the view.
+    View,
+    /// From the windows as they are and what restates them: raw rows may be gone.
+    Aged,
+}
+
+/// A file computed: where it begins, its rows, and the versions of the sources that they come from.
+pub(super) type Computed = (i64, Vec<RecordBatch>, Versions);
 
 impl Builder {
     /// One round. Again after an error, or by another process, it does what is left.
@@ -69,26 +86,18 @@ impl Builder {
         for Source { table, .. } in rollup.sources {
             sources.push(self.lake.snapshot(table.name, None).await?);
         }
-        let built = Built::of(rollup, &windows);
-        let Some(Plan { mut next, files, mut done }) = self.plan(rollup, built.clone(), &sources).await? else {
+        let Some(plan) = self.plan(rollup, Built::of(rollup, &windows), &sources).await? else {
             return Ok(Done::default());
         };
-        let (old, settled) = (built.unwrap_or_default(), next.settled.clone());
-        let mut parts = Vec::with_capacity(files.len());
-        for start in files {
-            let until = (start + rollup.file_us).min(next.through_us);
-            let (batches, versions) = self.compute(rollup, start..until, &settled).await?;
-            let (batches, folded) = fold(rollup, batches)?;
-            done.folded += folded;
-            parts.push((start, batches, versions));
-        }
-        next.folded += done.folded;
+        let (parts, left, folded) = self.parts(rollup, &plan).await?;
+        self.restate(rollup, rounds, (&plan.built, &sources), &parts).await?;
+        let (next, done) = plan.after(rollup, left, folded);
         let mut adds: Vec<FileAdd> = Vec::with_capacity(parts.len());
         let mut removes = Vec::new();
         let round = Round { rollup, rounds };
         for (start, batches, versions) in parts {
             adds.extend(write::file(&self.lake, &round, start, (&batches, &next.tags(&versions))).await?);
-            removes.extend(old.files.get(&start).map(|part| part.paths.clone()).unwrap_or_default());
+            removes.extend(plan.built.files.get(&start).map(|part| part.paths.clone()).unwrap_or_default());
         }
         if adds.is_empty() && removes.is_empty() {
             return Ok(Done { more: done.more, ..Done::default() });
@@ -96,6 +105,25 @@ impl Builder {
         write::commit(&self.lake, &round, adds, removes)
             .await
             .map(|committed| if committed { done } else { Done::default() })
+    }
+
+    /// The first files of the plan, the start of the first that is left for another round, and how many keys were folded. A stretch
+    /// that has no rows, and had none, is done once it is looked at.
+    async fn parts(&self, rollup: &'static Rollup, plan: &Plan) -> Result<(Vec<Computed>, Option<i64>, i64)> {
+        let (mut parts, mut folded_keys) = (Vec::new(), 0);
+        for (start, how) in &plan.files {
+            if parts.len() == FILES_MAX {
+                return Ok((parts, Some(*start), folded_keys));
+            }
+            let until = (start + rollup.file_us).min(plan.due_us.max(plan.built.through_us));
+            let (batches, versions) = self.compute(rollup, *how, *start..until, &plan.newest).await?;
+            let (batches, folded) = fold(rollup, batches)?;
+            folded_keys += folded;
+            if plan.built.files.contains_key(start) || batches.iter().any(|batch| batch.num_rows() > 0) {
+                parts.push((*start, batches, versions));
+            }
+        }
+        Ok((parts, None, folded_keys))
     }
 
     /// `None` where there is nothing to do.
@@ -109,58 +137,54 @@ impl Builder {
         let due_us = window::due(rollup, now_us);
         let Some(first_us) = first(rollup, built.as_ref(), sources) else { return Ok(None) };
         let newest: Versions = sources.iter().map(|source| (source.table.name.to_owned(), source.version)).collect();
-        let stale = match &built {
-            None => Vec::new(),
+        let (stale, aged) = match &built {
+            None => (Vec::new(), Vec::new()),
             Some(built) => {
                 let news = self.memory.news(&self.lake, built, sources).await?;
                 let news = sources.iter().zip(&news);
                 let news: Vec<_> = news
                     .map(|(source, arrivals)| News { source: source.table.name, arrivals: arrivals.as_deref() })
                     .collect();
-                built.stale(rollup, &news, self.memory.floor_us(rollup, now_us))
+                let (floor_us, kept_us) = (self.memory.floor_us(rollup, now_us), self.memory.kept_us(rollup, now_us));
+                (built.stale(rollup, &news, floor_us), built.aged(rollup, &news, (kept_us, floor_us)))
             }
         };
-        let mut next = built.unwrap_or_else(|| Built { through_us: first_us, ..Built::default() });
-        let from_us = next.through_us;
-        let old = files_of(rollup, &stale);
-        let new =
-            if from_us < due_us { window::files_with_rows(rollup, sources, from_us, due_us) } else { BTreeSet::new() };
-        if old.is_empty() && new.is_empty() {
-            return Ok(None);
+        let built = built.unwrap_or_else(|| Built { through_us: first_us, ..Built::default() });
+        let mut files: BTreeMap<i64, How> =
+            files_of(rollup, &aged).into_iter().map(|start| (start, How::Aged)).collect();
+        files.extend(files_of(rollup, &stale).into_iter().map(|start| (start, How::View)));
+        if built.through_us < due_us {
+            let new = window::files_with_rows(rollup, sources, built.through_us, due_us);
+            files.extend(new.into_iter().map(|start| (start, How::View)));
         }
-        let wanted: BTreeSet<i64> = old.union(&new).copied().collect();
-        let files: BTreeSet<i64> = wanted.iter().copied().take(FILES_MAX).collect();
-        let more = files.len() < wanted.len();
-        // All that was wanted, or what lies before the first file that is left for the next round.
-        let left = wanted.iter().copied().nth(FILES_MAX);
-        next.through_us = left.map_or(due_us, |left| left.min(due_us)).max(from_us);
-        if old.iter().all(|start| files.contains(start)) {
-            next.settled = newest;
-        }
-        let rebuilt =
-            stale.iter().filter(|range| files.contains(&rollup.file_of(range.start))).map(|range| count(rollup, range));
-        let rebuilt = rebuilt.sum();
-        next.rebuilt += rebuilt;
-        let built = count(rollup, &(from_us..next.through_us));
-        Ok(Some(Plan { next, files, done: Done { built, rebuilt, folded: 0, more } }))
+        let stale = stale.into_iter().chain(aged).collect();
+        Ok((!files.is_empty()).then_some(Plan { built, files, stale, due_us, newest }))
     }
 
-    /// The windows of a stretch, as the view answers them, and the versions of the sources that they come from.
+    /// The windows of a stretch, as the view answers them or as what is kept restates them, and the versions of the sources that they
+    /// come from: `newest` of those that had no part.
     async fn compute(
         &self,
         rollup: &Rollup,
+        how: How,
         stretch: Range<i64>,
-        settled: &Versions,
+        newest: &Versions,
     ) -> Result<(Vec<RecordBatch>, Versions)> {
         let columns: Vec<_> = rollup.table.columns().map(|column| format!("\"{}\"", column.name)).collect();
         let order: Vec<_> = rollup.table.order.iter().map(|column| format!("\"{column}\"")).collect();
         let (from, to) = (instant(stretch.start), instant(stretch.end));
-        let sql = format!(
-            "SELECT {} FROM {} WHERE time >= {from} AND time < {to} ORDER BY {}",
-            columns.join(", "),
-            rollup.view.name,
-            order.join(", ")
-        );
+        let (columns, order) = (columns.join(", "), order.join(", "));
+        let sql = match (how, &rollup.aged) {
+            (How::Aged, Some(aged)) => {
+                let restated =
+                    aged.sql.replace("$from", &stretch.start.to_string()).replace("$to", &stretch.end.to_string());
+                format!("SELECT {columns} FROM ({restated}) AS restated ORDER BY {order}")
+            }
+            _ => {
+                let name = rollup.view.name;
+                format!("SELECT {columns} FROM {name} WHERE time >= {from} AND time < {to} ORDER BY {order}")
+            }
+        };
         let answer =
             self.engine.run(SqlRequest { sql, ..SqlRequest::default() }, &self.reader).await.map_err(failed)?;
         if answer.truncated {
@@ -168,10 +192,31 @@ impl Builder {
         }
         let version = |source: &Source| {
             let name = source.table.name;
-            let pinned = answer.version.get(name).or(settled.get(name)).copied().unwrap_or(-1);
+            let pinned = answer.version.get(name).or(newest.get(name)).copied().unwrap_or(-1);
             (name.to_owned(), pinned)
         };
         Ok((answer.batches, rollup.sources.iter().map(version).collect()))
+    }
+}
+
+impl Plan {
+    /// The roll-up's state once all files before `left` are done, and what that came to.
+    fn after(&self, rollup: &Rollup, left: Option<i64>, folded: i64) -> (Built, Done) {
+        let from_us = self.built.through_us;
+        let mut next = Built {
+            through_us: left.map_or(self.due_us, |left| left.min(self.due_us)).max(from_us),
+            folded: self.built.folded + folded,
+            ..self.built.clone()
+        };
+        let is_done = |start: i64| left.is_none_or(|left| start < left);
+        let done = |range: &&Range<i64>| is_done(rollup.file_of(range.start));
+        if self.stale.iter().all(|range| files_of(rollup, std::slice::from_ref(range)).into_iter().all(is_done)) {
+            next.settled = self.newest.clone();
+        }
+        let rebuilt = self.stale.iter().filter(done).map(|range| count(rollup, range)).sum();
+        next.rebuilt += rebuilt;
+        let built = count(rollup, &(from_us..next.through_us));
+        (next, Done { built, rebuilt, folded, more: left.is_some() })
     }
 }
 

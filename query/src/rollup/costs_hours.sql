@@ -1,23 +1,28 @@
 WITH parts AS (
   SELECT time, region, environment, cluster, pool, host_id, host_type, tenant, namespace, model, 'requests' AS part, replica, weight,
-    cost_usd, effective_cost_usd, billed_cost_usd, device_us, output_tokens AS tokens, basis, method, price_as_of, price_confidence
+    cost_usd, effective_cost_usd, billed_cost_usd, device_us, output_tokens AS tokens, basis, method, price_as_of, price_confidence,
+    CAST(NULL AS DOUBLE) AS joules, CAST(NULL AS VARCHAR) AS boundary, CAST(NULL AS VARCHAR) AS energy_method,
+    CAST(NULL AS VARCHAR) AS energy_confidence, false AS is_all_calls
   FROM request_minute_cost
   UNION ALL
-  SELECT time, region, environment, cluster, pool, host_id, host_type, NULL, NULL, model, part, coalesce(instance, ''), weight,
-    cost_usd, effective_cost_usd, billed_cost_usd, device_us, NULL, basis, method, price_as_of, price_confidence
-  FROM replica_cost
-  WHERE part <> 'requests'
+  SELECT time, region, environment, cluster, pool, host_id, host_type, NULL, NULL, model, part, replica, weight,
+    cost_usd, effective_cost_usd, billed_cost_usd, device_us, NULL, basis, method, price_as_of, price_confidence,
+    joules, boundary, energy_method, energy_confidence, part = 'requests'
+  FROM replica_account
 ),
 drawn AS (
-  SELECT p.*, e.boundary, e.method AS energy_method, e.confidence AS energy_confidence,
-    -- a replica's joules for calls follow what their money follows
+  -- the joules of a replica's calls stand on a row of their own, and follow what the calls' money follows
+  SELECT time, region, environment, cluster, pool, host_id, host_type, tenant, namespace, model, part, cost_usd, effective_cost_usd,
+    billed_cost_usd, device_us, tokens, basis, method, price_as_of, price_confidence, is_all_calls,
     CASE
-      WHEN p.part <> 'requests' THEN e.joules
-      ELSE e.joules * CAST(p.weight AS DOUBLE) / nullif(CAST(sum(p.weight) OVER one_part AS DOUBLE), 0.0)
-    END AS joules
-  FROM parts AS p
-  LEFT JOIN replica_energy AS e ON e.time = p.time AND e.host_id = p.host_id AND e.replica = p.replica AND e.part = p.part
-  WINDOW one_part AS (PARTITION BY p.time, p.host_id, p.replica, p.part)
+      WHEN part <> 'requests' THEN joules
+      ELSE sum(joules) OVER one_part * CAST(weight AS DOUBLE)
+        / nullif(CAST(sum(CASE WHEN NOT is_all_calls THEN weight END) OVER one_part AS DOUBLE), 0.0)
+    END AS joules,
+    max(boundary) OVER one_part AS boundary, max(energy_method) OVER one_part AS energy_method,
+    max(energy_confidence) OVER one_part AS energy_confidence
+  FROM parts
+  WINDOW one_part AS (PARTITION BY time, host_id, replica, part)
 )
 SELECT arrow_cast(CAST(time AS BIGINT) / 3600000000 * 3600000000, 'Timestamp(Microsecond, Some("UTC"))') AS time, region, model,
   environment, cluster, pool, host_id, host_type, tenant, namespace, part, 'USD' AS currency,
@@ -25,5 +30,6 @@ SELECT arrow_cast(CAST(time AS BIGINT) / 3600000000 * 3600000000, 'Timestamp(Mic
   sum(joules) AS energy_j, sum(device_us) AS device_us, sum(tokens) AS tokens, basis, method, price_confidence AS confidence,
   boundary, energy_method, energy_confidence, min(price_as_of) AS price_as_of
 FROM drawn
+WHERE NOT is_all_calls
 GROUP BY CAST(time AS BIGINT) / 3600000000, region, model, environment, cluster, pool, host_id, host_type, tenant, namespace, part,
   basis, method, price_confidence, boundary, energy_method, energy_confidence

@@ -80,6 +80,12 @@ impl Memory {
         shortest.map_or(i64::MIN / 2, |days| now_us - i64::from(days) * DAY_US + HOUR_US)
     }
 
+    /// The instant before which the roll-up itself may drop windows by age; a day is left for the sweep that does it.
+    pub(super) fn kept_us(&self, rollup: &Rollup, now_us: i64) -> i64 {
+        let days = self.retention_days.get(rollup.table.name).copied().or(rollup.table.retention_days);
+        days.map_or(i64::MIN / 2, |days| now_us - i64::from(days) * DAY_US + DAY_US)
+    }
+
     /// What came to each of the sources since the roll-up was settled.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use lake::{Arrival, File, Snapshot, Value};
+use lake::{Arrival, File, Snapshot, Value, sets};
 
 use super::{FOR_EVER, Rollup, is_of_events};
 
@@ -22,6 +22,9 @@ const SETTLE_US: i64 = 60_000_000;
 /// Rows of a file that are younger than this when it is written are not in its tag `minutes`: two minutes, and one for a clock
 /// that was set meanwhile.
 const UNTAGGED_US: i64 = 180_000_000;
+
+/// Longest charge that stands for hours of a host, as `node_cost` has it.
+const CHARGE_US_MAX: i64 = 32 * 24 * 60 * MINUTE_US;
 
 /// Versions by source table.
 pub(super) type Versions = BTreeMap<String, i64>;
@@ -94,27 +97,40 @@ impl Built {
     /// Windows that are built and of which a source has come to hold other rows: in order, none touching the next. Those that
     /// begin before `floor_us` stay as they are: their sources may have been dropped by age.
     pub(super) fn stale(&self, rollup: &Rollup, news: &[News<'_>], floor_us: i64) -> Vec<Range<i64>> {
+        self.changed(rollup, news, floor_us..self.through_us)
+    }
+
+    /// Windows older than `floor_us`, and not older than the roll-up keeps them, of which the source that restates aged windows has
+    /// come to hold other rows.
+    pub(super) fn aged(&self, rollup: &Rollup, news: &[News<'_>], (kept_us, floor_us): (i64, i64)) -> Vec<Range<i64>> {
+        let Some(aged) = &rollup.aged else { return Vec::new() };
+        let news: Vec<_> = news.iter().filter(|news| news.source == aged.source.name).cloned().collect();
+        self.changed(rollup, &news, kept_us..floor_us.min(self.through_us))
+    }
+
+    /// Windows that begin within a stretch and of which one of these sources has come to hold other rows.
+    fn changed(&self, rollup: &Rollup, news: &[News<'_>], within: Range<i64>) -> Vec<Range<i64>> {
         let mut windows = BTreeSet::new();
         for News { source, arrivals } in news {
             let Some(arrivals) = arrivals else {
                 // Nobody knows what came, so everything is computed again.
                 let first = self.files.keys().next().copied().unwrap_or(self.through_us);
-                return ranges_of(rollup, first.max(floor_us), self.through_us);
+                return ranges_of(rollup, first.max(within.start), within.end);
             };
             let settled = self.settled.get(*source).copied().unwrap_or(-1);
             for arrival in arrivals.iter().filter(|arrival| arrival.version > settled) {
-                self.add(rollup, source, arrival, floor_us, &mut windows);
+                self.add(rollup, source, arrival, &within, &mut windows);
             }
         }
         joined(rollup, windows)
     }
 
-    fn add(&self, rollup: &Rollup, source: &str, arrival: &Arrival, floor_us: i64, windows: &mut BTreeSet<i64>) {
+    fn add(&self, rollup: &Rollup, source: &str, arrival: &Arrival, within: &Range<i64>, windows: &mut BTreeSet<i64>) {
         let reach = rollup.reach(source);
         for (first, last) in minutes(&arrival.file) {
-            let from = rollup.window_of((first - reach.0).saturating_mul(MINUTE_US).max(floor_us));
-            let to = (last + reach.1 + 1).saturating_mul(MINUTE_US).min(self.through_us);
-            let mut window = if from < floor_us { from + rollup.window_us } else { from };
+            let from = rollup.window_of((first - reach.0).saturating_mul(MINUTE_US).max(within.start));
+            let to = last.saturating_add(reach.1 + 1).saturating_mul(MINUTE_US).min(within.end);
+            let mut window = if from < within.start { from + rollup.window_us } else { from };
             while window < to {
                 let part = self.files.get(&rollup.file_of(window));
                 let seen = part.and_then(|part| part.sources.get(source)).copied().unwrap_or(-1);
@@ -162,7 +178,8 @@ pub(super) fn oldest_us_of(source: &Snapshot) -> Option<i64> {
 /// Minutes, since 1970-01-01 UTC, of which a file that came has rows that were not there before; first and last of each stretch.
 fn minutes(file: &File) -> Vec<(i64, i64)> {
     let tagged = file.tags.get("minutes").map(String::as_str);
-    let mut minutes: Vec<_> = tagged.iter().flat_map(|list| list.split(',')).filter_map(stretch).collect();
+    let lists = tagged.into_iter().chain(file.tags.get(sets::WITHDRAWN).map(String::as_str));
+    let mut minutes: Vec<_> = lists.flat_map(|list| list.split(',')).filter_map(stretch).collect();
     // A merge that left out rows that were there twice names their minutes, and no other row of it is new.
     if file.tags.contains_key("level") {
         return minutes;
@@ -171,7 +188,7 @@ fn minutes(file: &File) -> Vec<(i64, i64)> {
         Some(_) => oldest_us(file).max(Some(file.modified_ms.saturating_mul(1_000) - UNTAGGED_US)),
         None => oldest_us(file),
     };
-    let newest = file.newest_time_us().map_or(i64::MAX / MINUTE_US, |us| us.div_euclid(MINUTE_US));
+    let newest = last_us(file).map_or(i64::MAX / MINUTE_US, |us| us.div_euclid(MINUTE_US));
     let oldest = oldest_us.map_or(0, |us| us.div_euclid(MINUTE_US));
     minutes.push((oldest.min(newest), newest));
     minutes
@@ -184,13 +201,16 @@ fn oldest_us(file: &File) -> Option<i64> {
     }
 }
 
-/// The last instant that a row of the file says something of: that of an interval is its end.
+/// The last instant that a row of the file says something of: that of an interval is its end. A charge stands for a host for
+/// [`CHARGE_US_MAX`] at most, so that the fee of a commitment of years makes no windows of years.
 fn last_us(file: &File) -> Option<i64> {
     let ended = |column: &str| match file.stats.get(column)?.max {
         Some(Value::Time(us)) => Some(us),
         _ => None,
     };
-    file.newest_time_us().max(ended("last_seen")).max(ended("charge_to"))
+    let newest = file.newest_time_us();
+    let charged = ended("charge_to").min(newest.map(|us| us.saturating_add(CHARGE_US_MAX)));
+    newest.max(ended("last_seen")).max(charged)
 }
 
 fn stretch(text: &str) -> Option<(i64, i64)> {

@@ -1,7 +1,7 @@
 //! Who pays for which part of a node, in cases worked out by hand.
 
 use serde_json::{Value, json};
-use telemetry::table::{BILLING, DEVICES, PRICES, REQUESTS, TOKENS};
+use telemetry::table::{BILLING, DEVICES, NODES, PRICES, REQUESTS, TOKENS};
 
 use super::world::{NOON, World};
 
@@ -186,8 +186,9 @@ async fn a_waiting_engine_is_idle_and_a_host_without_one_is_shared() {
     assert_eq!(world.rows(share).await, expected);
 }
 
-/// One GPU cut into two slices by MIG, an engine on each, 1.006 USD an hour: 0.016766666667 a minute, half for each slice (the odd unit to the
-/// first). One meter for the whole GPU: its 120 J are there once, 60 J for each slice. The first ran 30 s of 60, the second 15 s.
+/// One GPU cut into slices of three and four sevenths by MIG, an engine on each, 1.006 USD an hour: 0.016766666667 a minute, of which 3/7 are
+/// 0.007185714285.857… and 4/7 0.009580952381.142…; the odd unit goes to the larger remainder, the first. One meter for the whole GPU: of its 120 J
+/// 3/7 are 51.428571 and 4/7 68.571429. The first ran 30 s of 60, the second 15 s. Both together are one chip, of one that the node has.
 #[tokio::test]
 async fn slices_of_one_gpu_share_its_price_and_its_meter() {
     let world = priced("1.006").await;
@@ -197,21 +198,60 @@ async fn slices_of_one_gpu_share_its_price_and_its_meter() {
         row.as_object_mut().expect("an object").remove("instance");
         row
     };
-    let mut rows = [engine("i-1", "mig-3g", 30, 0), engine("i-1", "mig-4g", 15, 0)].concat();
-    rows.iter_mut().for_each(|row| row["chips"] = json!(1));
+    let slice = |instance: &str, busy_s: i64, accelerator: &str| {
+        let mut rows = engine("i-1", instance, busy_s, 0);
+        for row in &mut rows {
+            row["chips"] = json!(1);
+            row["accelerator"] = json!(accelerator);
+        }
+        rows
+    };
+    let slices = [
+        slice("mig-3g", 30, "NVIDIA H100 80GB HBM3 MIG 3g.40gb"),
+        slice("mig-4g", 15, "NVIDIA-H100-80GB-HBM3-MIG-4g.40gb"),
+    ];
+    let mut rows: Vec<Value> = slices.into_iter().flatten().collect();
     rows.extend([meter(NOON, 0.0), meter(NOON + MINUTE, 120.0)]);
     world.write(&DEVICES, &rows).await;
+    let node = json!({"time": NOON, "host_id": "i-1", "first_seen": NOON, "last_seen": NOON + MINUTE, "chips": 1});
+    world.write(&NODES, &[node]).await;
     let sql = format!(
-        "SELECT c.instance, sum(c.cost_usd), sum(e.joules), sum(CASE WHEN c.part = 'idle' THEN e.joules END) FROM replica_cost AS c \
+        "SELECT c.instance, sum(c.cost_usd), round(sum(e.joules), 6), round(sum(CASE WHEN c.part = 'idle' THEN e.joules END), 6) FROM replica_cost AS c \
          JOIN replica_energy AS e ON e.time = c.time AND e.instance = c.instance AND e.part = c.part WHERE c.{THEN} GROUP BY c.instance ORDER BY 1"
     );
     assert_eq!(
         world.rows(&sql).await,
         [
-            [json!("mig-3g"), json!("0.008383333334"), json!(60.0), json!(30.0)],
-            [json!("mig-4g"), json!("0.008383333333"), json!(60.0), json!(45.0)],
+            [json!("mig-3g"), json!("0.007185714286"), json!(51.428571), json!(25.714286)],
+            [json!("mig-4g"), json!("0.009580952381"), json!(68.571429), json!(51.428571)],
         ]
     );
+    let held = "SELECT instance, allocated, round(chips_held * 7.0, 9) FROM utilization WHERE instance IS NOT NULL ORDER BY instance";
+    let expected = json!([["mig-3g", 1.0, 3.0], ["mig-4g", 1.0, 4.0]]);
+    assert_eq!(json!(world.rows(held).await), expected);
+}
+
+/// An A30 has quarters; what names no profile holds the chips that it says.
+#[tokio::test]
+async fn a_slice_is_told_by_its_profile() {
+    let world = priced("1").await;
+    for (accelerator, chips, parts) in [
+        ("NVIDIA A30 MIG 1g.6gb", 1, 7),
+        ("A100-SXM4-40GB-MIG-1g.5gb", 1, 4),
+        ("NVIDIA H100 80GB HBM3 MIG 7g.80gb", 1, 28),
+        ("NVIDIA H100 80GB HBM3 MIG 9g.80gb", 1, 28),
+        ("NVIDIA H100 80GB HBM3", 8, 224),
+        ("inferentia2", 12, 336),
+    ] {
+        let mut rows = engine(accelerator, "r", 30, 0);
+        for row in &mut rows {
+            row["chips"] = json!(chips);
+            row["accelerator"] = json!(accelerator);
+        }
+        world.write(&DEVICES, &rows).await;
+        let sql = format!("SELECT DISTINCT chip_parts FROM engine_minutes WHERE host_id = '{accelerator}'");
+        assert_eq!(world.rows(&sql).await, [[json!(parts)]], "{accelerator}");
+    }
 }
 
 /// A node that served one model for a minute and another one in the next: each minute is that model's.
@@ -259,4 +299,26 @@ async fn a_bill_is_taken_apart_like_the_list_price() {
             of("unattributed", json!(null), "9.558000000000", "10.620000000000"),
         ]
     );
+}
+
+/// Three calls without tokens bear the 10,000,001 µs that the engine was busy beside what tokens say: by the time that they report, 3, 3 and 1 of
+/// 7, which is 4,285,714.714…, 4,285,714.714… and 1,428,571.571…. The two odd microseconds go to the largest remainders.
+#[tokio::test]
+async fn device_time_of_unsampled_calls_is_split_to_the_microsecond() {
+    let world = priced("60").await;
+    let mut rows = engine("i-1", "r", 0, 0);
+    rows[1]["busy_us"] = json!(10_000_001);
+    world.write(&DEVICES, &rows).await;
+    let of = |tenant: &str, us: i64| {
+        call(
+            "r",
+            tenant,
+            (10, 20),
+            json!({"device_us_prefill": 0, "device_us_decode": us, "token_sampling": 0.0, "output_tokens": 5}),
+        )
+    };
+    world.write(&REQUESTS, &[of("a", 3_000), of("b", 3_000), of("c", 1_000)]).await;
+    let sql = format!("SELECT tenant, device_us FROM request_minute_cost WHERE {THEN} ORDER BY tenant");
+    let expected = json!([["a", 4_285_715], ["b", 4_285_715], ["c", 1_428_571]]);
+    assert_eq!(json!(world.rows(&sql).await), expected);
 }

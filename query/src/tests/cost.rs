@@ -4,14 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use service::{Deps, clock::Clock};
-use telemetry::table::{BILLING, BUDGETS, DEVICES, NODES, PRICES};
+use telemetry::table::{BILLING, BUDGETS, DEVICES, NODES, PRICES, REQUESTS};
 
 use super::world::{NOON, World};
 
-const MINUTE: i64 = 60_000_000;
-const HOUR: i64 = 60 * MINUTE;
-const REGION: &str = "eu-west-1";
-const INF2: &str = "inf2.48xlarge";
+pub(super) const MINUTE: i64 = 60_000_000;
+pub(super) const HOUR: i64 = 60 * MINUTE;
+pub(super) const REGION: &str = "eu-west-1";
+pub(super) const INF2: &str = "inf2.48xlarge";
 
 /// A sample of an engine that does nothing: the host is there.
 fn sample(at_us: i64, host: &str, kind: &str, more: Value) -> Value {
@@ -22,18 +22,18 @@ fn sample(at_us: i64, host: &str, kind: &str, more: Value) -> Value {
     with(sample, more)
 }
 
-fn with(mut row: Value, more: Value) -> Value {
+pub(super) fn with(mut row: Value, more: Value) -> Value {
     let (Some(fields), Value::Object(more)) = (row.as_object_mut(), more) else { panic!("objects") };
     fields.extend(more);
     row
 }
 
 /// Samples at the boundaries of minutes `from..=to` after noon: whole minutes `from..to` are charged.
-fn seen(host: &str, kind: &str, from: i64, to: i64) -> Vec<Value> {
+pub(super) fn seen(host: &str, kind: &str, from: i64, to: i64) -> Vec<Value> {
     (from..=to).map(|minute| sample(NOON + minute * MINUTE, host, kind, json!({}))).collect()
 }
 
-fn price(kind: &str, option: &str, usd_per_hour: &str, more: Value) -> Value {
+pub(super) fn price(kind: &str, option: &str, usd_per_hour: &str, more: Value) -> Value {
     let price = json!({
         "time": NOON - 24 * HOUR, "effective_from": NOON - 24 * HOUR, "host_type": kind, "region": REGION, "option": option,
         "usd_per_hour": usd_per_hour, "currency": "USD", "confidence": "published", "as_of": "2026-11-01", "source": "list",
@@ -42,7 +42,7 @@ fn price(kind: &str, option: &str, usd_per_hour: &str, more: Value) -> Value {
 }
 
 /// A charge of a host's own time from noon on.
-fn charge(
+pub(super) fn charge(
     host: &str,
     kind: &str,
     option: &str,
@@ -60,7 +60,7 @@ fn charge(
 }
 
 /// The hour from noon on.
-const RANGE: &str = "time >= TIMESTAMP '2026-11-29T12:00:00Z' AND time < TIMESTAMP '2026-11-29T13:00:00Z'";
+pub(super) const RANGE: &str = "time >= TIMESTAMP '2026-11-29T12:00:00Z' AND time < TIMESTAMP '2026-11-29T13:00:00Z'";
 
 /// The amounts of the only row of `bill_by_host` in that hour, and its finding. The parts add up to what the bill says.
 async fn beside_the_bill(world: &World) -> Vec<Value> {
@@ -421,6 +421,23 @@ async fn a_budget_says_when_it_is_exhausted() {
     ]);
     let found = json!(world.rows(sql).await);
     assert_eq!(found, expected);
+    // the same on /metrics, where what is unknown is absent: 29 November 2026 at noon is second 1795953600
+    world.query.fleet.stand().await.expect("asked");
+    let page = world.query.fleet.page(crate::fleet::Exemplars::Left).await;
+    for line in [
+        r#"tokenwatt_budget_limit_usd{budget="a",key="region",enforcement="soft"} 200"#,
+        r#"tokenwatt_budget_spent_usd{budget="b",key="region",enforcement="soft"} 120"#,
+        r#"tokenwatt_budget_burn_usd_per_day{budget="a",key="region",enforcement="soft"} 60"#,
+        r#"tokenwatt_budget_forecast_usd{budget="a",key="region",enforcement="soft",band="low"} 209.583333333333"#,
+        r#"tokenwatt_budget_exhausted_timestamp_seconds{budget="a",key="region",enforcement="soft"} 1796069400"#,
+        r#"tokenwatt_budget_limit_usd{budget="d",key="tenant",enforcement="soft"} 1000"#,
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line} in\n{page}");
+    }
+    for absent in [r#"spent_usd{budget="d""#, r#"exhausted_timestamp_seconds{budget="b""#, "acme", "tokenwatt_billing_"]
+    {
+        assert!(!page.contains(absent), "{absent} in\n{page}");
+    }
 }
 
 /// 0.0002 USD a day of 25,000 last 125 million days, for which microseconds have no number: no date, and no other budget's row is lost. What is
@@ -510,4 +527,68 @@ async fn a_step_over_a_minutes_edge_is_charged_once() {
     assert_eq!(world.rows(&sql(RANGE)).await, [[json!(120_000_000), json!("2.000000000000")]]);
     let first = "time >= TIMESTAMP '2026-11-29T12:00:00Z' AND time < TIMESTAMP '2026-11-29T12:01:00Z'";
     assert!(world.rows(&sql(first)).await.is_empty());
+}
+
+/// A minute's cost is the minute's, whatever stretch it is asked in. From 12:00 on the host is heard of by a call every third minute, and each such
+/// minute counts whole; it is sampled from 12:30 to 12:40 and at 13:10, for which the time between samples counts. It says `spot` of itself at 12:00
+/// and nothing in the hour after.
+#[tokio::test]
+async fn a_minute_costs_the_same_in_whatever_stretch_it_is_asked() {
+    let world = World::new().await;
+    world.write(&PRICES, &[price(INF2, "on_demand", "60", json!({})), price(INF2, "spot", "6", json!({}))]).await;
+    let call = |minute: i64| {
+        json!({"time": NOON + minute * MINUTE + 30_000_000, "region": REGION, "model": "m", "measured_at": "server", "host_id": "i-1",
+            "host_type": INF2, "trace_id": minute.to_string(), "span_id": "1", "e2e_s": 1.0})
+    };
+    world.write(&REQUESTS, &(0..4).map(|third| call(3 * third)).collect::<Vec<_>>()).await;
+    let idle = |minute: i64| {
+        let mut row = sample(NOON + minute * MINUTE, "i-1", INF2, json!({"kind": "accelerator", "device": "0"}));
+        let fields = row.as_object_mut().expect("an object");
+        fields.retain(|name, _| !["instance", "busy_us", "padding_us", "model"].contains(&name.as_str()));
+        row
+    };
+    world.write(&DEVICES, &(30..=40).chain([70, 71]).map(idle).collect::<Vec<_>>()).await;
+    let node = json!({"time": NOON, "host_id": "i-1", "capacity_type": "spot", "first_seen": NOON, "last_seen": NOON + MINUTE});
+    world.write(&NODES, &[node]).await;
+    let ask = async |from: i64, to: i64| {
+        let at = |minute: i64| format!("TIMESTAMP '2026-11-29T{}:{:02}:00Z'", 12 + minute / 60, minute % 60);
+        let sql = format!(
+            "SELECT CAST(time AS BIGINT) / 60000000 - {}, \"option\", option_source, charged_us / 1000000, cost_usd FROM node_cost \
+             WHERE time >= {} AND time < {} AND charged_us > 0 ORDER BY time",
+            NOON / MINUTE,
+            at(from),
+            at(to)
+        );
+        world.rows(&sql).await
+    };
+    let whole = ask(0, 120).await;
+    let calls = (0..4).map(|third| json!([3 * third, "spot", "telemetry", 60, "0.100000000000"]));
+    let samples = (30..40).map(|minute| json!([minute, "spot", "telemetry", 60, "0.100000000000"]));
+    let next = json!([70, "on_demand", "assumed", 60, "1.000000000000"]);
+    assert_eq!(json!(whole), Value::Array(calls.chain(samples).chain([next]).collect()));
+    for step in [1, 10, 45] {
+        let mut parts = Vec::new();
+        for from in (0..120).step_by(step) {
+            parts.extend(ask(from, (from + step as i64).min(120)).await);
+        }
+        assert_eq!(parts, whole, "in steps of {step} minutes");
+    }
+}
+
+/// Plans of cost are large, and planning them is most of what a small question takes: a host's minutes are planned once in each place.
+#[tokio::test]
+async fn a_hosts_minutes_are_planned_once() {
+    let world = World::new().await;
+    for (view, scans_max) in [("node_cost", 99), ("replica_cost", 99), ("host_energy", 99), ("raw.costs_hours", 99)] {
+        let rows = world.rows(&format!("EXPLAIN SELECT * FROM {view}")).await;
+        let plan =
+            rows.iter().find(|row| row[0] == json!("physical_plan")).and_then(|row| row[1].as_str()).expect("a plan");
+        let scans = plan.lines().filter(|line| line.contains("devices")).count();
+        eprintln!(
+            "{view}: {} lines, {scans} {}",
+            plan.lines().count(),
+            plan.lines().filter(|line| line.contains("Exec:") && line.contains("Source")).count()
+        );
+        assert!(scans <= scans_max, "{view}: {scans}");
+    }
 }

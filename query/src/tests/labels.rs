@@ -1,25 +1,9 @@
 //! No bare number: what a view shows in dollars, joules or grams has what makes it mean something within reach.
 
-use crate::views::{self, VIEWS, View};
+use telemetry::contract::AnswerColumn;
 
-/// Whether the view, or one that its query names, has a column that is told so.
-fn reaches(view: &View, is_told: &dyn Fn(&str) -> bool) -> bool {
-    let own = || view.columns.iter().any(|column| is_told(column.name));
-    let passed = || {
-        let columns = view.passes.iter().flat_map(|table| table.columns());
-        columns.filter(|column| names(view).any(|word| word == column.name)).any(|column| is_told(column.name))
-    };
-    own() || passed() || below(view).iter().any(|view| reaches(view, is_told))
-}
-
-fn names(view: &View) -> impl Iterator<Item = &'static str> {
-    view.sql.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
-}
-
-/// The views that its query reads.
-fn below(view: &View) -> Vec<&'static View> {
-    names(view).filter(|word| *word != view.name).filter_map(views::by_name).collect()
-}
+use super::world::World;
+use crate::views::{self, VIEWS};
 
 /// Something that a number must have beside it, and whether a column is it.
 type Label = (&'static str, fn(&str) -> bool);
@@ -42,29 +26,38 @@ fn needed(unit: &str) -> &'static [Label] {
     }
 }
 
-#[test]
-fn money_and_energy_have_basis_method_and_as_of_within_reach() {
-    let mut faults = Vec::new();
-    let mut numbers = 0;
-    for view in VIEWS {
-        let passed = view
-            .passes
-            .iter()
-            .flat_map(|table| table.columns())
-            .filter(|column| names(view).any(|word| word == column.name));
-        let passed = passed.map(|column| (column.name, column.unit));
-        let columns = view.columns.iter().map(|column| (column.name, column.unit)).chain(passed);
-        for (name, unit) in columns {
-            for (what, is_told) in needed(unit) {
-                numbers += 1;
-                if !reaches(view, is_told) {
-                    faults.push(format!("{}.{name} in {unit} has no {what}", view.name));
-                }
+/// What of the columns lacks something that it must have beside it, in the same answer.
+fn faults(view: &str, columns: &[AnswerColumn]) -> (usize, Vec<String>) {
+    let (mut numbers, mut faults) = (0, Vec::new());
+    for column in columns {
+        for (what, is_told) in needed(column.unit.as_deref().unwrap_or_default()) {
+            numbers += 1;
+            if !columns.iter().any(|column| is_told(&column.name)) {
+                faults.push(format!("{view}.{} has no {what}", column.name));
             }
         }
     }
+    (numbers, faults)
+}
+
+/// Each view's own columns, as a query gets them: what lies in a view below it is in nobody's answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn money_and_energy_have_basis_method_and_as_of_beside_them() {
+    let world = World::new().await;
+    let (mut numbers, mut all) = (0, Vec::new());
+    for view in VIEWS {
+        let columns = world.ask(&format!("SELECT * FROM {} LIMIT 0", view.name)).await.columns;
+        let (more, found) = faults(view.name, &columns);
+        numbers += more;
+        all.extend(found);
+        if view.name == "allocated_cost" {
+            // a label that is taken away is missed, though views below have one of the same name
+            let without: Vec<_> = columns.into_iter().filter(|column| column.name != "basis").collect();
+            assert_eq!(faults(view.name, &without).1.len(), 2, "two amounts without a basis");
+        }
+    }
     assert!(numbers > 100, "{numbers}");
-    assert_eq!(faults, Vec::<String>::new());
+    assert_eq!(all, Vec::<String>::new());
 }
 
 /// Grams carry the date and the kind of both factors.

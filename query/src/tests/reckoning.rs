@@ -1,7 +1,7 @@
 //! `what_if`: recorded calls elsewhere, with what each row assumes.
 
 use serde_json::{Value, json};
-use telemetry::table::{GRID, POWER_MODELS, PRICES, REQUESTS};
+use telemetry::table::{DEVICES, GRID, POWER_MODELS, PRICES, REQUESTS};
 
 use super::world::{NOON, World};
 
@@ -12,7 +12,7 @@ async fn served() -> World {
     let world = World::new().await;
     let call = |n: i64, model: &str| {
         json!({"time": NOON + n % 10 * MINUTE, "region": "eu-west-1", "model": model, "measured_at": "server", "trace_id": format!("{model}{n}"),
-            "span_id": "1", "host_id": "i-1", "input_tokens": 128, "output_tokens": 256})
+            "span_id": "1", "host_id": "i-1", "instance": "i-1/0", "e2e_s": 5.0, "input_tokens": 128, "output_tokens": 256})
     };
     let calls: Vec<Value> = (0..200).map(|n| call(n, "Llama-3-8B")).chain([call(0, "nobody-knows")]).collect();
     world.write(&REQUESTS, &calls).await;
@@ -30,8 +30,8 @@ async fn served() -> World {
     world
 }
 
-/// 200 calls in ten minutes are a third of a call a second: one host of twelve chips is enough, and what it costs in those ten minutes over 51,200
-/// output tokens is 12.98127 ÷ 6 ÷ 0.0512 = 42.2567 USD a million.
+/// 200 calls in ten minutes of an hour are a call in eighteen seconds: one host of twelve chips is enough, and what it costs in that hour, which is
+/// what the hosts that served are paid for too, over 51,200 output tokens is 12.98127 ÷ 0.0512 = 253.5404 USD a million.
 #[tokio::test]
 async fn recorded_calls_are_reckoned_elsewhere() {
     let world = served().await;
@@ -46,10 +46,10 @@ async fn recorded_calls_are_reckoned_elsewhere() {
         [
             json!(200),
             json!(51_200),
-            json!(600.0),
+            json!(3600.0),
             json!(1),
             json!("12.981270000000"),
-            json!(42.2567),
+            json!(253.5404),
             json!("chip"),
             json!(true),
             json!(0.45569)
@@ -68,6 +68,33 @@ async fn recorded_calls_are_reckoned_elsewhere() {
     assert_eq!(columns[0].unit.as_deref(), Some("ms"));
     assert_eq!(columns[1].unit.as_deref(), Some("USD/h"));
     assert!(columns.iter().all(|column| column.comment.is_some()));
+}
+
+/// A host that stood idle for two hours after its calls cost those hours too where they were served, and so it does elsewhere. Asked for by parts of
+/// hours, both sides are of the whole ones.
+#[tokio::test]
+async fn both_sides_are_paid_for_the_same_hours() {
+    let world = served().await;
+    let sample = |minute: i64| {
+        json!({"time": NOON + minute * MINUTE, "kind": "engine", "region": "us-east-1", "model": "Llama-3-8B", "host_id": "i-1",
+            "host_type": "inf2.48xlarge", "instance": "i-1/0", "chips": 12, "busy_us": minute.min(10) * 1_000_000, "padding_us": 0})
+    };
+    world.write(&DEVICES, &(0..=180).map(sample).collect::<Vec<_>>()).await;
+    let ask = |from: &str, to: &str| {
+        format!(
+            "SELECT seconds, round(usd_per_million_output_tokens, 4), round(recorded_usd_per_million_output_tokens, 3), assumes \
+             FROM what_if('inf2.48xlarge', 'us-east-1', 'on_demand', 4, '2026-11-29T{from}:00Z', '2026-11-29T{to}:00Z') WHERE model = 'Llama-3-8B'"
+        )
+    };
+    // 3 × 12.98127 ÷ 0.0512 = 760.6213: it is the same machine at the same price. There the call of the other model bore the 21st part of a second
+    // of it, 12.98127 ÷ 3600 ÷ 21 = 0.0001717 USD, so what is recorded is 760.6179
+    for (from, to) in [("12:00", "15:00"), ("12:00", "18:00"), ("12:05", "14:10")] {
+        let rows = world.rows(&ask(from, to)).await;
+        assert_eq!(rows[0][..2], [json!(10_800.0), json!(760.6213)], "{from} to {to}");
+        assert_eq!(rows[0][2], json!(760.618), "{from} to {to}");
+        let assumes = rows[0][3].as_str().expect("a text");
+        assert!(assumes.contains("paid for 3.00 h, as were those that served"), "{assumes}");
+    }
 }
 
 /// What an operator pays outranks a newer price that comes with Tokenwatt.

@@ -2,7 +2,8 @@
 
 use telemetry::table::{DEVICES, TOKENS};
 
-use super::{A_LONG_REQUEST, A_WINDOW, AN_ENGINE_STEP, NOTHING, View, ViewColumn, column};
+use super::load::PARTS;
+use super::{A_LONG_REQUEST, A_SIGHTING, A_WINDOW, AN_ENGINE_STEP, NOTHING, View, ViewColumn, column};
 
 const MINUTE: ViewColumn = column("time", "", "start of the minute");
 const COST: ViewColumn = column("cost_usd", "USD", "cost at the price that `basis` names");
@@ -14,7 +15,8 @@ const IDLE_POLICY: ViewColumn = column(
 const BASIS: ViewColumn = column(
     "basis",
     "",
-    "which price: `list` (the price book) or `bill` with the purchase option, `list, assumed on-demand` where the option is unknown, or `no price`",
+    "which price: `list` (the price book) or `bill` with the purchase option, `list, assumed on-demand` where the option is unknown, or `no price`; \
+     `effective × 0.9 by NAME` where effective cost is the list's at a negotiated discount, since no bill says it yet",
 );
 const METHOD: ViewColumn = column("method", "", "how cost was split: by device time, or the whole host");
 const PRICE: ViewColumn = column("usd_per_hour", "USD/h", "price of the hosts at that time");
@@ -22,10 +24,14 @@ const OPTION: ViewColumn = column("option", "", "purchase option priced");
 const DEVICE: ViewColumn = column("device_us", "us", "device time of that part");
 const OUTPUT: ViewColumn = column("output_tokens", "{token}", "output tokens of the replica in the minute");
 const INPUT: ViewColumn = column("input_tokens", "{token}", "input tokens of calls that arrived in the minute");
+const OLDEST: ViewColumn = column("oldest_price_as_of", "", "as-of date of the oldest price used");
 const AS_OF: ViewColumn = column("price_as_of", "", "when the price's source was current");
 const PRICE_CONFIDENCE: ViewColumn = column("price_confidence", "", "how far the price can be trusted");
-const EFFECTIVE: ViewColumn =
-    column("effective_cost_usd", "USD", "amortised cost, by the bill's rate; unknown without a bill");
+const EFFECTIVE: ViewColumn = column(
+    "effective_cost_usd",
+    "USD",
+    "amortised cost by the bill's rate, else list cost at a negotiated discount; unknown without either",
+);
 const BILLED: ViewColumn =
     column("billed_cost_usd", "USD", "invoiced cost, by the bill's rate; unknown without a bill");
 const WEIGHT: ViewColumn = column("weight", "us", "what the split goes by: device time, else time in flight");
@@ -55,7 +61,7 @@ pub(super) const COST_PER_REGION: View = View {
         column("unpriced", "", "their types, purchase options and regions"),
         BASIS,
         METHOD,
-        column("oldest_price_as_of", "", "as-of date of the oldest price used"),
+        OLDEST,
         IDLE_POLICY,
     ],
     passes: &[&DEVICES],
@@ -69,7 +75,7 @@ pub(super) const COST_PER_TENANT: View = View {
     doc: "Cost per minute, region, model and tenant. Rows with `part = 'requests'` belong to a tenant (NULL where it is unknown), the \
           others to nobody; together they are the nodes' cost exactly.",
     sql: include_str!("cost_per_tenant.sql"),
-    columns: &[MINUTE, PART, COST, DEVICE, OUTPUT, BASIS, METHOD, IDLE_POLICY],
+    columns: &[MINUTE, PART, COST, DEVICE, OUTPUT, BASIS, METHOD, IDLE_POLICY, OLDEST],
     passes: &[&TOKENS],
     tables: A_WINDOW,
     views: NOTHING,
@@ -95,6 +101,7 @@ pub(super) const COST_PER_MILLION_TOKENS: View = View {
         column("price_basis", "", "which prices"),
         METHOD,
         IDLE_POLICY,
+        OLDEST,
     ],
     passes: &[&DEVICES],
     tables: A_WINDOW,
@@ -107,7 +114,7 @@ pub(super) const REQUEST_COST: View = View {
     doc: "Cost of each request whose tokens were sent: its share of device time in every minute it ran, times the price of the \
           replica. Padding and idle are not in it. `time` is the first minute. Ask for a stretch of time.",
     sql: include_str!("request_cost.sql"),
-    columns: &[MINUTE, DEVICE, OUTPUT, COST, BASIS, METHOD, IDLE_POLICY],
+    columns: &[MINUTE, DEVICE, OUTPUT, COST, BASIS, METHOD, IDLE_POLICY, OLDEST],
     passes: &[&TOKENS],
     tables: A_WINDOW,
     views: A_LONG_REQUEST,
@@ -119,10 +126,11 @@ pub(super) const NODE_COST: View = View {
     doc: "One row per host and minute in which it was seen, or paid for and silent: `cost_usd` = `usd_per_hour` × `charged_us`. The \
           price is the row of `prices` in force at the start of that minute for host type, region and purchase option: an imported \
           book's before those that come with Tokenwatt, a zone's own before the region's, then the newest. The option is the bill's where \
-          one is imported, else what telemetry says; a host whose option is unknown is priced as on-demand and says so. \
+          one is imported, else what telemetry says in that hour; a host whose option is unknown is priced as on-demand and says so. \
           `charged_us` is the engines' window where there is one, else the time between sightings, and the whole minute of a silent \
-          host, less what the window of a minute beside it covers: no instant is charged twice. Where the book has no price under that option the bill's own rate is taken: list on demand, effective elsewhere. Beside \
-          `cost_usd` stand list, effective and billed cost of the same time, at the rates of the bill.",
+          host and of one whose calls are seen without a sample within two minutes, less what the window of a minute beside it covers: no \
+          instant is charged twice. Where the book has no price under that option the bill's own rate is taken: list on demand, effective \
+          elsewhere. Beside `cost_usd` stand list, effective and billed cost of the same time, at the rates of the bill.",
     sql: include_str!("node_cost.sql"),
     columns: &[
         MINUTE,
@@ -150,26 +158,32 @@ pub(super) const NODE_COST: View = View {
         column(
             "effective_cost_usd",
             "USD",
-            "amortised cost of the time charged, at the bill's rate; unknown without a bill",
+            "amortised cost of the time charged, at the bill's rate, else `cost_usd` at the negotiated discount in force; unknown without either",
         ),
         column(
             "billed_cost_usd",
             "USD",
             "invoiced cost of the time charged, at the bill's rate; unknown without a bill",
         ),
+        column(
+            "without_rate",
+            "",
+            "currency of the price, where no exchange rate is in force that turns it into dollars",
+        ),
     ],
     passes: &[&DEVICES],
-    tables: A_WINDOW,
+    tables: A_SIGHTING,
     views: AN_ENGINE_STEP,
     keys: &["host_id"],
 };
 
 pub(super) const REPLICA_COST: View = View {
     name: "replica_cost",
-    doc: "One row per replica, minute and part of its time. A host's cost is split over its replicas by chips, a replica's by device \
-          time; both splits give away every last unit (largest remainder), so the parts of a host sum to its cost exactly. Device time that no \
-          token accounts for goes to the calls in flight whose tokens are not sent, and is `unattributed` where there are none. A host whose \
-          engine counts no device time is split by calls in flight: `requests` while there is one, else `idle`.",
+    doc: "One row per replica, minute and part of its time. A host's cost is split over its replicas by chips, slices of one GPU by \
+          their parts of it, a replica's by device time; both splits give away every last unit (largest remainder), so the parts of a host \
+          sum to its cost exactly. Device time that no token accounts for goes to the calls in flight whose tokens are not sent, and is \
+          `unattributed` where there are none. A host whose engine counts no device time is split by calls in flight: `requests` while \
+          there is one, else `idle`.",
     sql: include_str!("replica_cost.sql"),
     columns: &[
         MINUTE,
@@ -188,6 +202,7 @@ pub(super) const REPLICA_COST: View = View {
         column("calls_us", "us", "device time that no token accounts for and calls in flight bear"),
         EFFECTIVE,
         BILLED,
+        PARTS,
     ],
     passes: &[&DEVICES],
     tables: A_WINDOW,

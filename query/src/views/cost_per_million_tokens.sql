@@ -11,7 +11,7 @@ WITH minutes AS (
     sum(CASE WHEN instance IS NOT NULL AND basis <> 'no price' THEN output_tokens END) AS usage_output,
     count(DISTINCT CASE WHEN basis = 'no price' THEN host_id END) AS unpriced_hosts,
     string_agg(DISTINCT CASE WHEN basis <> 'no price' THEN basis END, ', ') AS price_basis,
-    string_agg(DISTINCT method, ', ') AS method
+    string_agg(DISTINCT method, ', ') AS method, min(price_as_of) AS oldest_price_as_of
   FROM replica_cost
   GROUP BY time, region, model
 ),
@@ -25,5 +25,5 @@ SELECT time, region, model, basis, cost_usd, input_tokens, output_tokens,
   CAST(cost_usd AS DOUBLE) / nullif(CAST(output_tokens AS DOUBLE), 0.0) * 1000000.0 AS usd_per_million_output_tokens,
   CAST(cost_usd AS DOUBLE) / nullif(CAST(input_tokens AS DOUBLE), 0.0) * 1000000.0 AS usd_per_million_input_tokens,
   CAST(cost_usd AS DOUBLE) / nullif(CAST(input_tokens + output_tokens AS DOUBLE), 0.0) * 1000000.0 AS usd_per_million_tokens,
-  unpriced_hosts, price_basis, method, CASE basis WHEN 'allocation' THEN 'share' ELSE 'hide' END AS idle_policy
+  unpriced_hosts, price_basis, method, CASE basis WHEN 'allocation' THEN 'share' ELSE 'hide' END AS idle_policy, oldest_price_as_of
 FROM bases

@@ -30,7 +30,7 @@ const VALID: ViewColumn = column(
 pub(super) const PERF_PER_WATT: View = View {
     name: "perf_per_watt",
     doc: "Output tokens divided by joules over the same hosts and the same windows, which is tokens per second per watt. One row per \
-          minute, region, model, boundary, method and confidence; hosts that report no energy are in none. To sum up, divide \
+          minute, region, model, host type, boundary, method and confidence; hosts that report no energy are in none. To sum up, divide \
           `sum(output_tokens)` by `sum(joules)`, and name the boundary.",
     sql: include_str!("perf_per_watt.sql"),
     columns: &[
@@ -119,6 +119,38 @@ pub(super) const REPLICA_ENERGY: View = View {
         BOUNDARY,
         METHOD,
         CONFIDENCE,
+        COVERAGE,
+        VALID,
+        column("split", "", "how joules were taken apart"),
+        column("replica", "", "the instance, empty for a whole host"),
+    ],
+    passes: &[&DEVICES],
+    tables: A_WINDOW,
+    views: NOTHING,
+    keys: &["host_id"],
+};
+
+pub(super) const REPLICA_ACCOUNT: View = View {
+    name: "replica_account",
+    doc: "Money and joules of each replica, minute and part of its time side by side: `replica_cost` with what `host_energy` says, split as in \
+          `replica_energy`. `costs_hours` sums it, so that a host's minutes are looked at once for both.",
+    sql: include_str!("replica_account.sql"),
+    columns: &[
+        MINUTE,
+        column("part", "", "requests, padding, idle, unattributed or shared"),
+        column("weight", "us", "what the split goes by: device time, else time in flight"),
+        column("device_us", "us", "device time of that part"),
+        column("cost_usd", "USD", "cost at the price that `basis` names"),
+        column("effective_cost_usd", "USD", "amortised cost, by the bill's rate; unknown without a bill"),
+        column("billed_cost_usd", "USD", "invoiced cost, by the bill's rate; unknown without a bill"),
+        column("basis", "", "which price"),
+        column("method", "", "how cost was split"),
+        column("price_as_of", "", "when the price's source was current"),
+        column("price_confidence", "", "how far the price can be trusted"),
+        JOULES,
+        BOUNDARY,
+        column("energy_method", "", "how the energy was obtained"),
+        column("energy_confidence", "", "how far the energy can be trusted"),
         COVERAGE,
         VALID,
         column("split", "", "how joules were taken apart"),

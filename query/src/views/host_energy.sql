@@ -61,41 +61,51 @@ measured AS (
   FROM minutes
   WHERE place = 1
 ),
-metered_near AS (
-  -- a metered step is at most two minutes long, and its joules are in the minute in which it ends
-  SELECT minute + ahead AS minute, host_id, from_us, to_us FROM measured CROSS JOIN (VALUES (-2), (-1), (0), (1), (2)) AS reach(ahead)
-),
 ran AS (
   -- share of time in which the engines of a host ran, each as much as it holds of the host
   SELECT minute, host_id, max(region) AS region, max(host_type) AS host_type, min(from_us) AS from_us, max(to_us) AS to_us, max(wall_us) AS wall_us,
-    sum(CAST(greatest(coalesce(chips, 1), 1) AS DOUBLE) * CAST(busy_us + padding_us AS DOUBLE) / CAST(wall_us AS DOUBLE))
-      / sum(CAST(greatest(coalesce(chips, 1), 1) AS DOUBLE)) AS duty
+    sum(CAST(chip_parts AS DOUBLE) * CAST(busy_us + padding_us AS DOUBLE) / CAST(wall_us AS DOUBLE)) / sum(CAST(chip_parts AS DOUBLE)) AS duty
   FROM engine_minutes
   WHERE wall_us > 0
   GROUP BY minute, host_id
 ),
-known AS (
+every AS (
   SELECT minute, region, host_id, host_type, joules, devices, boundary, method, confidence, from_us, to_us, coverage, largest_gap_s, flaw,
     CAST(NULL AS DOUBLE) AS duty, CAST(NULL AS BIGINT) AS wall_us
   FROM measured
   UNION ALL
   SELECT minute, region, host_id, host_type, NULL, CAST(0 AS BIGINT), NULL, 'tdp', NULL, from_us, to_us,
     least(CAST(wall_us AS DOUBLE) / 60000000.0, 1.0), NULL, 'no meter: watts of the power model', duty, wall_us
-  FROM ran AS r
+  FROM ran
+),
+beside AS (
+  -- a metered step is at most two minutes long, and its joules are in the minute in which it ends: what meters cover of the minutes before,
+  -- in and after this one
+  SELECT *,
+    max(CASE WHEN joules IS NOT NULL THEN to_us END) OVER (PARTITION BY host_id ORDER BY minute RANGE BETWEEN 2 PRECEDING AND 1 PRECEDING) AS until_us,
+    min(CASE WHEN joules IS NOT NULL THEN from_us END) OVER (PARTITION BY host_id ORDER BY minute RANGE BETWEEN 1 FOLLOWING AND 2 FOLLOWING) AS since_us,
+    min(CASE WHEN joules IS NOT NULL THEN from_us END) OVER (PARTITION BY host_id, minute) AS here_from_us,
+    max(CASE WHEN joules IS NOT NULL THEN to_us END) OVER (PARTITION BY host_id, minute) AS here_to_us
+  FROM every
+),
+known AS (
+  SELECT * FROM beside
   -- what a meter covers, if only in part, is not modelled beside it
-  WHERE NOT EXISTS (
-    SELECT 1 FROM metered_near AS m WHERE m.minute = r.minute AND m.host_id = r.host_id AND m.from_us < r.to_us AND m.to_us > r.from_us
-  )
+  WHERE joules IS NOT NULL
+    OR NOT (coalesce(until_us > from_us, FALSE) OR coalesce(since_us < to_us, FALSE) OR coalesce(here_from_us < to_us AND here_to_us > from_us, FALSE))
 ),
 modelled AS (
   SELECT k.minute, k.region, k.host_id, k.host_type,
-    coalesce(k.joules, (m.idle_w + (m.max_w - m.idle_w) * least(k.duty, 1.0)) * CAST(k.wall_us AS DOUBLE) / 1000000.0) AS joules,
-    k.devices, coalesce(k.boundary, m.boundary) AS boundary, k.method, coalesce(k.confidence, m.confidence) AS confidence, k.from_us, k.to_us,
-    k.coverage, k.largest_gap_s, k.flaw, m.idle_w, k.joules IS NULL AS is_modelled, m.effective_from, m.source
+    coalesce(k.joules,
+      coalesce(load_watts(m.load, m.load_w, least(k.duty, 1.0)), m.idle_w + (m.max_w - m.idle_w) * least(k.duty, 1.0)) * CAST(k.wall_us AS DOUBLE) / 1000000.0
+    ) AS joules,
+    k.devices, coalesce(k.boundary, m.boundary) AS boundary,
+    CASE WHEN k.joules IS NULL AND m.load IS NOT NULL THEN 'load_curve' ELSE k.method END AS method, coalesce(k.confidence, m.confidence) AS confidence, k.from_us, k.to_us,
+    k.coverage, k.largest_gap_s, k.flaw, m.idle_w, k.joules IS NULL AS is_modelled, m.list, m.effective_from, m.source
   FROM known AS k
   LEFT JOIN power_models AS m ON m.device = k.host_type AND CAST(m.effective_from AS BIGINT) <= k.minute * 60000000
     AND (m.effective_to IS NULL OR CAST(m.effective_to AS BIGINT) > k.minute * 60000000)
-    AND (m.boundary = k.boundary OR (k.boundary IS NULL AND m.idle_w IS NOT NULL AND m.max_w IS NOT NULL))
+    AND (m.boundary = k.boundary OR (k.boundary IS NULL AND (m.load IS NOT NULL OR (m.idle_w IS NOT NULL AND m.max_w IS NOT NULL))))
 ),
 chosen AS (
   -- a meter before a model, the widest boundary, the newest model
@@ -103,7 +113,8 @@ chosen AS (
       PARTITION BY minute, host_id
       ORDER BY is_modelled,
         CASE boundary WHEN 'facility' THEN 0 WHEN 'wall' THEN 1 WHEN 'node' THEN 2 WHEN 'board' THEN 3 WHEN 'chip' THEN 4 ELSE 5 END,
-        effective_from DESC NULLS LAST, source
+        -- an operator's own model before what comes with Tokenwatt
+        list IS NULL, effective_from DESC NULLS LAST, source
     ) AS choice
   FROM modelled
   WHERE joules IS NOT NULL

@@ -8,6 +8,12 @@ const MINUTE: ViewColumn = column("time", "", "start of the minute");
 const WALL: ViewColumn = column("wall_us", "us", "time covered by the engine's samples in the minute");
 const PADDING: ViewColumn = column("padding_us", "us", "device time of compiled but empty slots");
 const IDLE: ViewColumn = column("idle_us", "us", "time in which the engine ran no step: wall - busy - padding");
+pub(super) const PARTS: ViewColumn = column(
+    "chip_parts",
+    "",
+    "what the replica holds, in 28ths of a chip: a slice of a GPU (MIG), told by its profile in `accelerator` such as `MIG 3g.40gb`, is so many \
+     sevenths of one, of an A30 quarters; 28 for each chip else",
+);
 const FROM: ViewColumn =
     column("from_us", "us", "sample that opens the window, microseconds since 1970-01-01 UTC; not in it");
 const TO: ViewColumn = column("to_us", "us", "sample that closes the window, microseconds since 1970-01-01 UTC; in it");
@@ -28,6 +34,7 @@ pub(super) const UTILIZATION: View = View {
         column("busy_us", "us", "device time given to requests"),
         IDLE,
         column("method", "", "where `executing` comes from: device or engine counters"),
+        column("chips_held", "{chip}", "chips that the replica holds; a slice of a GPU (MIG) is its part of one"),
     ],
     passes: &[&DEVICES],
     tables: A_WINDOW,
@@ -53,6 +60,7 @@ pub(super) const REPLICA_MINUTES: View = View {
         IDLE,
         column("output_tokens", "{token}", "tokens that left in the window"),
         column("method", "", "how device time was attributed"),
+        PARTS,
     ],
     passes: &[&DEVICES],
     tables: A_WINDOW,
@@ -73,6 +81,7 @@ pub(super) const ENGINE_MINUTES: View = View {
         WALL,
         column("busy_us", "us", "device time given to requests in the window"),
         PADDING,
+        PARTS,
     ],
     passes: &[&DEVICES],
     tables: A_WINDOW,

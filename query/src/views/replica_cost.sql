@@ -11,29 +11,25 @@ sampling AS (
   WHERE measured_at = 'server' AND host_id IS NOT NULL AND instance IS NOT NULL
   GROUP BY host_id, instance
 ),
-bearers AS (
-  -- calls whose tokens are not sent, so that device time without tokens is theirs
-  SELECT time, host_id, instance, count(*) AS calls
-  FROM call_minutes
-  WHERE NOT sends_tokens AND instance IS NOT NULL
-  GROUP BY time, host_id, instance
-),
 flights AS (
-  -- time in which at least one call was in flight: what a call adds to those that began before it
-  SELECT time, host_id, sum(greatest(to_us - greatest(from_us, coalesce(until_us, from_us)), CAST(0 AS BIGINT))) AS flight_us
+  -- calls whose tokens are not sent, so that device time without tokens is theirs; and the time in which at least one call was in flight on the
+  -- host, which is the sum of what each call adds to those that began before it
+  SELECT time, host_id, instance, count(CASE WHEN NOT sends_tokens THEN 1 END) AS calls,
+    sum(sum(greatest(to_us - greatest(from_us, coalesce(until_us, from_us)), CAST(0 AS BIGINT)))) OVER (PARTITION BY time, host_id) AS flight_us,
+    row_number() OVER (PARTITION BY time, host_id ORDER BY instance) AS place
   FROM (
-    SELECT time, host_id, from_us, to_us,
+    SELECT time, host_id, instance, sends_tokens, from_us, to_us,
       max(to_us) OVER (PARTITION BY time, host_id ORDER BY from_us, to_us ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS until_us
     FROM call_minutes
   ) AS ordered
-  GROUP BY time, host_id
+  GROUP BY time, host_id, instance
 ),
 engines AS (
   SELECT DISTINCT (CAST(time AS BIGINT) - 1) / 60000000 AS minute, host_id FROM devices WHERE kind = 'engine' AND host_id IS NOT NULL
 ),
 replicas AS (
   SELECT n.time, n.region, coalesce(r.model, n.model) AS model, r.environment, r.cluster, r.pool, n.host_id, n.host_type, r.instance,
-    n."option", n.basis, n.price_as_of, n.price_confidence, n.requests, n.charged_us, n.is_silent, greatest(coalesce(r.chips, CAST(1 AS BIGINT)), CAST(1 AS BIGINT)) AS chips,
+    n."option", n.basis, n.price_as_of, n.price_confidence, n.requests, n.charged_us, n.is_silent, r.chips, coalesce(r.chip_parts, CAST(28 AS BIGINT)) AS chip_parts,
     -- the host's calls belong to one replica each
     CASE WHEN r.instance IS NULL THEN n.input_tokens ELSE v.input_tokens END AS input_tokens,
     CASE
@@ -43,19 +39,20 @@ replicas AS (
       ELSE r.output_tokens
     END AS output_tokens,
     r.requests_us, greatest(r.unattributed_us, CAST(0 AS BIGINT)) AS rest_us, r.padding_us, greatest(r.idle_us, CAST(0 AS BIGINT)) AS idle_us,
-    CASE WHEN b.calls > 0 THEN greatest(r.unattributed_us, CAST(0 AS BIGINT)) ELSE 0 END AS calls_us,
+    CASE WHEN f.calls > 0 THEN greatest(r.unattributed_us, CAST(0 AS BIGINT)) ELSE 0 END AS calls_us,
     CASE WHEN r.instance IS NULL THEN f.flight_us END AS flight_us, g.host_id IS NOT NULL AS has_engine,
-    -- replicas on one host share its price by the chips they hold
-    money_split(n.usd_per_hour, greatest(coalesce(r.chips, CAST(1 AS BIGINT)), CAST(1 AS BIGINT))) OVER one_host AS usd_per_hour,
-    money_split(n.cost_usd, greatest(coalesce(r.chips, CAST(1 AS BIGINT)), CAST(1 AS BIGINT))) OVER one_host AS cost_usd,
-    money_split(n.effective_cost_usd, greatest(coalesce(r.chips, CAST(1 AS BIGINT)), CAST(1 AS BIGINT))) OVER one_host AS effective_cost_usd,
-    money_split(n.billed_cost_usd, greatest(coalesce(r.chips, CAST(1 AS BIGINT)), CAST(1 AS BIGINT))) OVER one_host AS billed_cost_usd
+    -- replicas on one host share its price by the chips, or slices of one, that they hold
+    money_split(n.usd_per_hour, coalesce(r.chip_parts, CAST(28 AS BIGINT))) OVER one_host AS usd_per_hour,
+    money_split(n.cost_usd, coalesce(r.chip_parts, CAST(28 AS BIGINT))) OVER one_host AS cost_usd,
+    money_split(n.effective_cost_usd, coalesce(r.chip_parts, CAST(28 AS BIGINT))) OVER one_host AS effective_cost_usd,
+    money_split(n.billed_cost_usd, coalesce(r.chip_parts, CAST(28 AS BIGINT))) OVER one_host AS billed_cost_usd
   FROM node_cost AS n
   LEFT JOIN replica_minutes AS r ON r.time = n.time AND r.host_id = n.host_id
   LEFT JOIN served AS v ON v.minute = CAST(r.time AS BIGINT) / 60000000 AND v.host_id = r.host_id AND v.instance = r.instance
   LEFT JOIN sampling AS s ON s.host_id = r.host_id AND s.instance = r.instance
-  LEFT JOIN bearers AS b ON b.time = r.time AND b.host_id = r.host_id AND b.instance = r.instance
+  -- a host without replicas that count their time takes the host's flights once
   LEFT JOIN flights AS f ON f.time = n.time AND f.host_id = n.host_id
+    AND CASE WHEN r.instance IS NULL THEN f.place = 1 ELSE f.instance = r.instance END
   LEFT JOIN engines AS g ON g.minute = CAST(n.time AS BIGINT) / 60000000 AND g.host_id = n.host_id
   WINDOW one_host AS (PARTITION BY n.time, n.host_id ORDER BY r.instance)
 ),
@@ -96,7 +93,7 @@ SELECT time, region, model, environment, cluster, pool, host_id, host_type, inst
     WHEN flight_us > 0 THEN 'calls in flight'
     ELSE 'whole host'
   END AS method,
-  price_as_of, price_confidence, chips, weight, CASE WHEN part = 'requests' THEN calls_us END AS calls_us,
+  price_as_of, price_confidence, greatest(coalesce(chips, CAST(1 AS BIGINT)), CAST(1 AS BIGINT)) AS chips, weight, CASE WHEN part = 'requests' THEN calls_us END AS calls_us,
   money_split(effective_cost_usd, weight) OVER (PARTITION BY time, host_id, instance ORDER BY part) AS effective_cost_usd,
-  money_split(billed_cost_usd, weight) OVER (PARTITION BY time, host_id, instance ORDER BY part) AS billed_cost_usd
+  money_split(billed_cost_usd, weight) OVER (PARTITION BY time, host_id, instance ORDER BY part) AS billed_cost_usd, chip_parts
 FROM shown

@@ -3,6 +3,6 @@ SELECT min(time) AS time, max(region) AS region, max(model) AS model, max(tenant
   sum(device_us) AS device_us, sum(output_tokens) AS output_tokens,
   CASE WHEN count(cost_usd) = count(*) THEN sum(cost_usd) END AS cost_usd,
   string_agg(DISTINCT basis, ', ') AS basis, string_agg(DISTINCT method, ', ') AS method,
-  'hide' AS idle_policy
+  'hide' AS idle_policy, min(price_as_of) AS oldest_price_as_of
 FROM request_minute_cost
 GROUP BY trace_id, request_span_id

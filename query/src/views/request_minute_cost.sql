@@ -42,13 +42,19 @@ paid AS (
   JOIN replica_cost AS c ON c.part = 'requests' AND c.time = b.time AND c.host_id = b.host_id
     AND (c.instance IS NULL OR (c.instance = b.instance AND (NOT b.is_call OR (c.calls_us > 0 AND NOT b.sends_tokens))))
 ),
+divided AS (
+  -- in whole microseconds that sum to what calls bear
+  SELECT *, CASE WHEN is_call AND replica IS NOT NULL THEN whole_split(calls_us, CASE WHEN rests_us > 0 THEN rest_us ELSE CAST(1 AS BIGINT) END)
+    OVER (PARTITION BY time, host_id, replica, is_call ORDER BY trace_id, request_span_id) END AS given_us
+  FROM paid
+),
 weighed AS (
   SELECT *, CASE
       WHEN NOT is_call THEN coalesce(device_us, CAST(0 AS BIGINT))
       WHEN replica IS NULL THEN greatest(rest_us, CAST(1 AS BIGINT))
-      ELSE greatest(CAST(CAST(calls_us AS DOUBLE) * (CAST(rest_us AS DOUBLE) / greatest(CAST(rests_us AS DOUBLE), 1.0)) AS BIGINT), CAST(1 AS BIGINT))
+      ELSE given_us
     END AS weight
-  FROM paid
+  FROM divided
 )
 SELECT time, region, model, tenant, namespace, environment, cluster, pool, trace_id, request_span_id, host_id, host_type, instance,
   CASE WHEN NOT is_call THEN device_us WHEN replica IS NOT NULL THEN weight END AS device_us,

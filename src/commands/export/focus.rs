@@ -1,6 +1,8 @@
 //! `tokenwatt export focus`: what each hour of each host cost and for whom, as FOCUS 1.4 rows with the columns of split cost
 //! allocation, which FinOps tools read.
 
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -21,7 +23,7 @@ pub(crate) struct Focus {
     /// First instant that is no longer in it
     #[arg(long, value_name = "TIME")]
     to: String,
-    /// File to write
+    /// File to write: it has its name once it is whole. A pipe, a device such as /dev/stdout, or `-` is written straight to
     #[arg(long, value_name = "FILE")]
     file: PathBuf,
     /// What the rows name as their billing account
@@ -82,22 +84,76 @@ pub(super) async fn run(common: &Common, flags: &Focus) -> std::result::Result<(
     let lakes = config.lakes_to_read(&deps).await?;
     let settings = query::Config { cache_disk_bytes: 0, max_rows: ROWS_MAX, ..config.query() };
     let query = query::build(settings, lakes, deps).await?;
-    // what is under its name is whole: whoever reads it meanwhile reads the one before
-    let part = beside(&flags.file);
-    let done = match write(&query, (from_us, to_us), &flags.account, &part).await {
-        Ok(rows) => std::fs::rename(&part, &flags.file).map(|()| rows).map_err(|e| cannot_write(&flags.file, e.into())),
-        Err(failure) => Err(failure),
-    };
-    if done.is_err() {
-        // the failure is told, and an export that is run again writes this file anew
-        let _gone = std::fs::remove_file(&part);
-    }
-    let (written, unpriced) = done?;
-    print::line(format!("{}  {written} rows", flags.file.display()));
+    let out = Out::open(&flags.file).map_err(|error| cannot_write(&flags.file, error.into()))?;
+    // the rows are the answer where they go to standard output or to another program
+    let tell: fn(String) = if out.is_straight() { print::note } else { print::line };
+    let (written, unpriced) = write(&query, (from_us, to_us), &flags.account, out).await?;
+    tell(format!("{}  {written} rows", flags.file.display()));
     if unpriced > 0 {
-        print::line(format!("left out {unpriced} rows without a price: FOCUS has no unknown cost; see view unpriced"));
+        tell(format!("left out {unpriced} rows without a price: FOCUS has no unknown cost; see view unpriced"));
     }
     Ok(())
+}
+
+/// Where rows go.
+enum Out {
+    /// To a file that has its name once it is whole: whoever reads it meanwhile reads the one before.
+    File { file: File, part: PathBuf, name: PathBuf, is_whole: bool },
+    /// Straight to what cannot be put in the place of another: a pipe, a device, standard output.
+    Straight(Box<dyn Write + Send>),
+}
+
+impl Out {
+    fn open(name: &Path) -> std::io::Result<Out> {
+        if [Path::new("-"), Path::new("/dev/stdout"), Path::new("/dev/fd/1")].contains(&name) {
+            return Ok(Out::Straight(Box::new(std::io::stdout())));
+        }
+        let is_special = std::fs::metadata(name).is_ok_and(|found| !found.is_file() && !found.is_dir());
+        if is_special || name.starts_with("/dev") || name.starts_with("/proc") {
+            return Ok(Out::Straight(Box::new(File::options().write(true).open(name)?)));
+        }
+        let part = beside(name);
+        Ok(Out::File { file: File::create(&part)?, part, name: name.to_owned(), is_whole: false })
+    }
+
+    fn is_straight(&self) -> bool {
+        matches!(self, Out::Straight(_))
+    }
+
+    /// All is written.
+    fn finish(mut self) -> std::io::Result<()> {
+        self.flush()?;
+        let Out::File { file, part, name, is_whole } = &mut self else { return Ok(()) };
+        file.sync_all()?;
+        std::fs::rename(part, name)?;
+        *is_whole = true;
+        Ok(())
+    }
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Out::File { file, .. } => file.write(bytes),
+            Out::Straight(out) => out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Out::File { file, .. } => file.flush(),
+            Out::Straight(out) => out.flush(),
+        }
+    }
+}
+
+impl Drop for Out {
+    fn drop(&mut self) {
+        if let Out::File { part, is_whole: false, .. } = self {
+            // the failure is told, and an export that is run again writes this file anew
+            let _gone = std::fs::remove_file(part);
+        }
+    }
 }
 
 /// The unfinished file beside the one that is asked for.
@@ -112,10 +168,10 @@ async fn write(
     query: &query::Query,
     (from_us, to_us): (i64, i64),
     account: &str,
-    file: &Path,
+    out: Out,
 ) -> std::result::Result<(u64, u64), Failure> {
-    let cannot = |error: csv::Error| cannot_write(file, error);
-    let mut writer = csv::Writer::from_path(file).map_err(cannot)?;
+    let cannot = |error: csv::Error| cannot_write(Path::new("the export"), error);
+    let mut writer = csv::Writer::from_writer(out);
     writer.write_record(COLUMNS).map_err(cannot)?;
     let (mut written, mut unpriced) = (0, 0);
     for hour_us in (from_us..to_us).step_by(usize::try_from(HOUR_US).unwrap_or(usize::MAX)) {
@@ -130,8 +186,8 @@ async fn write(
             }
         }
     }
-    let whole = writer.into_inner().map_err(|error| cannot(error.into_error().into()))?;
-    whole.sync_all().map_err(|error| cannot(error.into()))?;
+    let out = writer.into_inner().map_err(|error| cannot(error.into_error().into()))?;
+    out.finish().map_err(|error| cannot(error.into()))?;
     Ok((written, unpriced))
 }
 
@@ -269,6 +325,38 @@ mod tests {
         let answer = SqlAnswer { columns, ..SqlAnswer::default() };
         let fields = focus(&Row::of(&answer, &values), 0, "a").expect("a row").expect("a price");
         move |name| fields[COLUMNS.iter().position(|column| *column == name).expect("a column")].clone()
+    }
+
+    /// What is no file is written to as it is; a file has its name once it is whole, and nothing is left of one that failed.
+    #[test]
+    fn pipes_are_written_straight_and_files_when_they_are_whole() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (pipe, file) = (folder.path().join("pipe"), folder.path().join("rows.csv"));
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
+        assert!(made.success());
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || std::fs::read_to_string(pipe).expect("read")
+        });
+        let mut out = Out::open(&pipe).expect("a pipe");
+        assert!(out.is_straight());
+        out.write_all(b"a,b\n").expect("written");
+        out.finish().expect("whole");
+        assert_eq!(reader.join().expect("joined"), "a,b\n");
+        let kind = std::fs::symlink_metadata(&pipe).expect("there").file_type();
+        assert!(!kind.is_file(), "the pipe is a pipe still");
+        assert!(Out::open(Path::new("/dev/stdout")).expect("standard output").is_straight());
+        assert!(Out::open(Path::new("/dev/null")).expect("a device").is_straight());
+        std::fs::write(&file, "before").expect("written");
+        let mut out = Out::open(&file).expect("a file");
+        out.write_all(b"half").expect("written");
+        assert_eq!(std::fs::read_to_string(&file).expect("read"), "before");
+        drop(out);
+        assert!(!beside(&file).exists() && std::fs::read_to_string(&file).expect("read") == "before");
+        let mut out = Out::open(&file).expect("a file");
+        out.write_all(b"whole").expect("written");
+        out.finish().expect("whole");
+        assert!(!beside(&file).exists() && std::fs::read_to_string(&file).expect("read") == "whole");
     }
 
     /// A whole host that counts no device time worked for an unknown time, not for none.

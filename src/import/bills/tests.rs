@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use lake::Lake;
 use service::{Deps, Kind};
 
-use super::import;
+use super::{HELD_ROWS_MAX, Namesake, import};
 use crate::import::report::Report;
 
 const HEAD: &str = "ProviderName,BillingAccountId,BillingCurrency,BillingPeriodStart,ChargePeriodStart,ChargePeriodEnd,ChargeCategory,ListCost,EffectiveCost,BilledCost";
@@ -33,7 +33,16 @@ impl World {
     }
 
     async fn import(&self, paths: &[PathBuf], skip_refused: bool) -> service::Result<Vec<String>> {
-        import(&self.lake, paths, Report::open(skip_refused, None)?, 7).await
+        self.import_as(paths, skip_refused, Namesake::Refuse).await
+    }
+
+    async fn import_as(
+        &self,
+        paths: &[PathBuf],
+        skip_refused: bool,
+        namesake: Namesake,
+    ) -> service::Result<Vec<String>> {
+        import(&self.lake, paths, namesake, Report::open(skip_refused, None)?, 7).await
     }
 
     async fn rows(&self) -> Option<u64> {
@@ -104,4 +113,83 @@ async fn the_same_charges_are_not_taken_twice_in_one_call() {
     let empty = ["3.csv", "4.csv"].map(|name| world.file(name, &[]));
     world.import(&[file, other, empty[0].clone(), empty[1].clone()], false).await.expect("imported");
     assert_eq!(world.rows().await, Some(3));
+}
+
+/// A provider that is called otherwise in a later export does not bring its bill a second time.
+#[tokio::test]
+async fn a_renamed_provider_does_not_double_its_bill() {
+    let world = World::new().await;
+    let of = |name: &str, provider: &str| {
+        let path = world.file(name, &[("01", "1.5"), ("02", "2")]);
+        let text = std::fs::read_to_string(&path).expect("read").replace("\nAWS,", &format!("\n{provider},"));
+        std::fs::write(&path, text).expect("written");
+        [path]
+    };
+    let first = of("1.csv", "Nebula");
+    world.import(&first, false).await.expect("imported");
+    let renamed = of("2.csv", "Nebula Compute");
+    let refused = world.import(&renamed, false).await.expect_err("the same account and month");
+    assert_eq!(refused.kind(), Kind::Invalid);
+    assert!(refused.to_string().contains("bill Nebula Compute/1/2026-05"), "{refused}");
+    assert!(refused.to_string().contains("bill Nebula/1/2026-05"), "{refused}");
+    assert_eq!(world.rows().await, Some(2));
+    let lines = world.import_as(&renamed, false, Namesake::Replace).await.expect("imported").join("\n");
+    assert!(lines.contains("bill     Nebula Compute/1/2026-05: 2 charges, in place of 2"), "{lines}");
+    assert_eq!(world.rows().await, Some(2));
+    world.import_as(&first, false, Namesake::Beside).await.expect("imported");
+    assert_eq!(world.rows().await, Some(4), "two bills, as somebody said");
+    // known names are one name
+    world.import(&of("3.csv", "Amazon Web Services EMEA SARL"), false).await.expect_err("beside two others");
+    let world = World::new().await;
+    let rows = [("01", "1.5")];
+    world.import(&[world.file("1.csv", &rows)], false).await.expect("imported");
+    let path = world.file("2.csv", &[("01", "1.25")]);
+    let text = std::fs::read_to_string(&path).expect("read").replace("\nAWS,", "\n\"Amazon Web Services, Inc.\",");
+    std::fs::write(&path, text).expect("written");
+    let lines = world.import(&[path], false).await.expect("imported").join("\n");
+    assert!(lines.contains("bill     AWS/1/2026-05: 1 charges, in place of 1"), "{lines}");
+}
+
+/// However many bills an export has, what is held of them is bounded; and the same bill alone is the same bill.
+#[tokio::test]
+async fn what_is_held_of_all_bills_is_bounded() {
+    let world = World::new().await;
+    let (accounts, each) = (50, 2_500);
+    let path = world.folder.path().join("many.csv");
+    let mut text = HEAD.to_owned();
+    let mut alone = HEAD.to_owned();
+    for row in 0..each {
+        for account in 0..accounts {
+            let line =
+                format!("\nAWS,{account},USD,2026-05-01,2026-05-01T00:00:00Z,2026-05-01T01:00:00Z,Usage,1,1,{row}");
+            text.push_str(&line);
+            if account == 7 {
+                alone.push_str(&line);
+            }
+        }
+    }
+    std::fs::write(&path, text).expect("written");
+    let lines = world.import(&[path], false).await.expect("imported").join("\n");
+    assert!(lines.contains("bill     AWS/7/2026-05: 2500 charges, new"), "{lines}");
+    assert_eq!(world.rows().await, Some(accounts * each));
+    // no bill has come near the bound, all of them together have passed it
+    let files = world.lake.snapshot("billing", None).await.expect("readable").files.len() as u64;
+    assert!(each < HELD_ROWS_MAX as u64 && accounts * each > HELD_ROWS_MAX as u64 && files > accounts, "{files}");
+    let path = world.folder.path().join("alone.csv");
+    std::fs::write(&path, alone).expect("written");
+    let lines = world.import(&[path], false).await.expect("imported").join("\n");
+    assert!(lines.contains("2500 charges, as it was"), "{lines}");
+}
+
+/// Tags that are none are counted in what the import says.
+#[tokio::test]
+async fn what_could_not_be_understood_is_counted() {
+    let world = World::new().await;
+    let path = world.folder.path().join("cur.csv");
+    let head = "bill_payer_account_id,bill_billing_period_start_date,line_item_line_item_type,line_item_usage_start_date,line_item_usage_end_date,\
+        line_item_unblended_cost,line_item_currency_code,resource_tags";
+    let row = |tags: &str| format!("1,2026-05-01,Usage,2026-05-02T03:00:00Z,2026-05-02T04:00:00Z,1,USD,{tags}");
+    std::fs::write(&path, [head, &row("team=a"), &row(""), &row("[1]"), &row("{}")].join("\n")).expect("written");
+    let lines = world.import(&[path], false).await.expect("imported").join("\n");
+    assert!(lines.contains("note     2 rows: `resource_tags` is no JSON object"), "{lines}");
 }

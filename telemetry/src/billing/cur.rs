@@ -46,7 +46,13 @@ pub(super) fn read(record: Record<'_>) -> Result<Read, Refusal> {
     let kind = record.need("line_item_line_item_type")?;
     let host_id = record.get("line_item_resource_id").and_then(|id| host::id(id, false));
     let commitment = commitment(record);
-    let described = record.get("resource_tags").and_then(tags);
+    let described = record.get("resource_tags").map(|text| (text, tags(text)));
+    let mut kept = attributes(record, PLACED, &[]);
+    let mut notes = Vec::new();
+    if let Some((text, None)) = described {
+        kept.insert("resource_tags".to_owned(), text.to_owned());
+        notes.push("`resource_tags` is no JSON object: kept as text in `attributes`");
+    }
     Ok(Read::Charge(Box::new(Charge {
         provider: "AWS".to_owned(),
         account: record.need("bill_payer_account_id")?.to_owned(),
@@ -76,8 +82,9 @@ pub(super) fn read(record: Record<'_>) -> Result<Read, Refusal> {
         contracted: None,
         effective: effective(record, kind)?,
         billed: billed(record, kind)?,
-        tags: described.unwrap_or_default(),
-        attributes: attributes(record, PLACED, &[]),
+        tags: described.and_then(|(_, tags)| tags).unwrap_or_default(),
+        attributes: kept,
+        notes,
     })))
 }
 

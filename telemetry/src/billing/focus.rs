@@ -1,6 +1,8 @@
 //! FOCUS cost and usage rows, versions 1.0 to 1.4 (<https://focus.finops.org>).
 
-use super::{Charge, Read, amount, attributes, billing_period, charge_period, host, need_amount, number, tags};
+use super::{
+    Charge, Read, amount, attributes, billing_period, charge_period, host, need_amount, number, provider, tags,
+};
 use crate::record::{Header, Record, Refusal};
 
 /// Columns that a file must have; the specification calls them mandatory in every version.
@@ -76,7 +78,7 @@ pub(super) fn read(record: Record<'_>) -> Result<Read, Refusal> {
     }
     let host_id = record.get("ResourceId").and_then(|id| host::id(id, is_instance(record)));
     let mut charge = Charge {
-        provider: provider(record),
+        provider: provider_of(record),
         account: record.need("BillingAccountId")?.to_owned(),
         sub_account: get("SubAccountId"),
         region: get("RegionId"),
@@ -106,16 +108,15 @@ pub(super) fn read(record: Record<'_>) -> Result<Read, Refusal> {
         billed: need_amount(record, "BilledCost")?,
         tags: described.flatten().unwrap_or_default(),
         attributes: attributes(record, PLACED, AMOUNTS),
+        notes: Vec::new(),
     };
     charge.option = option(&charge);
     Ok(Read::Charge(Box::new(charge)))
 }
 
-fn provider(record: Record<'_>) -> String {
+fn provider_of(record: Record<'_>) -> String {
     let named = record.get("ServiceProviderName").or_else(|| record.get("ProviderName"));
-    let named = named.or_else(|| record.get("InvoiceIssuerName")).unwrap_or("unknown");
-    let is_aws = named == "AWS" || named.starts_with("Amazon Web Services");
-    if is_aws { "AWS".to_owned() } else { named.to_owned() }
+    provider::named(named.or_else(|| record.get("InvoiceIssuerName")).unwrap_or("unknown"))
 }
 
 fn is_instance(record: Record<'_>) -> bool {

@@ -221,3 +221,26 @@ fn a_period_is_that_of_the_instant() {
         assert_eq!(charge(&with(CUR, &[("bill_billing_period_start_date", text)])).period, period, "{text}");
     }
 }
+
+/// A wrong century is refused with what it is and what to do; the fee of a commitment of three years is not.
+#[test]
+fn a_charge_of_a_century_is_refused() {
+    let of = |to| with(FOCUS, &[("ChargePeriodEnd", to)]);
+    let refusal = read(&of("2126-05-02T03:00:00Z")).expect_err("a century");
+    for told in ["36524 days", "more than 1830", "correct the two dates", "--skip-refused"] {
+        assert!(refusal.0.contains(told), "{told} in {refusal}");
+    }
+    assert!(read(&of("2029-05-02T03:00:00Z")).is_ok());
+    assert!(read(&with(CUR, &[("line_item_usage_end_date", "2126-05-02T03:00:00Z")])).is_err());
+}
+
+/// Tags that nobody can read are not lost: the text is kept and the row says so.
+#[test]
+fn tags_of_cur_that_are_no_object_are_kept_and_told() {
+    let odd = charge(&with(CUR, &[("resource_tags", "{\"team\": \"search\"")]));
+    assert_eq!(odd.attributes.get("resource_tags").map(String::as_str), Some("{\"team\": \"search\""));
+    assert!(odd.tags.is_empty() && odd.notes.len() == 1, "{odd:?}");
+    let plain = charge(&with(CUR, &[("resource_tags", "{\"team\": \"search\"}")]));
+    assert_eq!(plain.tags.get("team").map(String::as_str), Some("search"));
+    assert!(plain.notes.is_empty() && !plain.attributes.contains_key("resource_tags"), "{plain:?}");
+}

@@ -175,6 +175,18 @@ fn files_without_rows_are_not_made() {
     assert_eq!(hours(4), [5]);
 }
 
+/// What the fee of a commitment of years covers is no hours of a host, let alone what a wrong date makes of it.
+#[test]
+fn a_long_charge_makes_no_windows_of_years() {
+    let costs = ROLLUPS[5];
+    let mut bill = file((NOON, NOON + 3), NOON + 4, &[]);
+    let century = Some(Value::Time((NOON + 100 * 366 * 24 * 60) * MINUTE_US));
+    bill.stats.insert("charge_to".to_owned(), ColumnStats { min: None, max: century, nulls: Some(0) });
+    let bill = lake::Snapshot { table: &telemetry::table::BILLING, ..lake_snapshot(vec![bill]) };
+    let starts = files_with_rows(costs, &[Arc::new(bill)], NOON * MINUTE_US, i64::MAX / 2);
+    assert_eq!(starts.len(), 32 * 24 + 1);
+}
+
 fn lake_snapshot(files: Vec<File>) -> lake::Snapshot {
     lake::Snapshot {
         table: &telemetry::table::REQUESTS_1M,

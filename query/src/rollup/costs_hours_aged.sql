@@ -1,0 +1,105 @@
+WITH charges AS (
+  -- what a bill charges for a host's own time, as `node_cost` reads it
+  SELECT host_id, CAST(time AS BIGINT) AS from_us, CAST(charge_to AS BIGINT) AS to_us, max(region) AS region, max(host_type) AS host_type,
+    first_value("option" ORDER BY quantity DESC NULLS LAST, "option") AS "option",
+    sum(list_usd) AS list_cost, sum(effective_usd) AS effective_cost, sum(billed_usd) AS billed_cost
+  FROM (
+    SELECT b.host_id, b.time, b.charge_to, b.region, b.host_type, b."option", b.quantity,
+      money_scale(b.list_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT)) AS list_usd,
+      money_scale(b.effective_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT)) AS effective_usd,
+      money_scale(b.billed_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT)) AS billed_usd
+    FROM billing AS b
+    LEFT JOIN (
+      SELECT currency, effective_from, effective_to, CAST(round(CAST(usd_per_unit AS DOUBLE) * 1000000000.0) AS BIGINT) AS billionths
+      FROM exchange_rates
+    ) AS r ON r.currency = b.currency AND r.effective_from <= b.time AND (r.effective_to IS NULL OR r.effective_to > b.time)
+    WHERE b.charge_kind = 'host_time' AND (b.currency = 'USD' OR r.currency IS NOT NULL)
+      AND b.charge_to > b.time AND b.charge_to <= b.time + INTERVAL '32 days'
+      AND b.time < arrow_cast($to, 'Timestamp(Microsecond, Some("UTC"))')
+      AND b.charge_to > arrow_cast($from, 'Timestamp(Microsecond, Some("UTC"))')
+  )
+  GROUP BY host_id, time, charge_to
+),
+charged AS (
+  SELECT *, hour * 3600000000 AS hour_us, to_us - from_us AS whole_us,
+    least(to_us, (hour + 1) * 3600000000) - from_us AS until_us, greatest(from_us, hour * 3600000000) - from_us AS since_us
+  FROM (
+    SELECT *, unnest(range(greatest(from_us, $from) / 3600000000, (least(to_us, $to) + 3599999999) / 3600000000)) AS hour FROM charges
+  )
+),
+bills AS (
+  -- an hour's part of a longer charge is what was charged by its end less what was by its start: the hours sum to the charge
+  SELECT host_id, hour_us, max(region) AS region, max(host_type) AS host_type,
+    coalesce(first_value("option" ORDER BY until_us - since_us DESC, from_us), 'unknown option') AS "option",
+    sum(CAST(money_scale(list_cost, until_us, whole_us) - money_scale(list_cost, since_us, whole_us) AS DECIMAL(38,12))) AS list_cost,
+    sum(CAST(money_scale(effective_cost, until_us, whole_us) - money_scale(effective_cost, since_us, whole_us) AS DECIMAL(38,12))) AS effective_cost,
+    sum(CAST(money_scale(billed_cost, until_us, whole_us) - money_scale(billed_cost, since_us, whole_us) AS DECIMAL(38,12))) AS billed_cost
+  FROM charged
+  GROUP BY host_id, hour_us
+),
+rated AS (
+  -- what stands for a price where the book has none: as in `node_cost`
+  SELECT *, CASE WHEN "option" = 'on_demand' THEN list_cost ELSE effective_cost END AS rate_usd, 'bill, ' || replace("option", '_', '-') AS basis
+  FROM bills
+),
+held AS (
+  -- hosts that only a bill spoke of are made anew from the bill as it is now
+  SELECT *, CAST(time AS BIGINT) AS hour_us, basis = 'no price' OR starts_with(basis, 'bill, ') AS has_no_list,
+    replace(method, '; bill by shares of the hour', '') AS split
+  FROM costs_1h
+  WHERE time >= arrow_cast($from, 'Timestamp(Microsecond, Some("UTC"))') AND time < arrow_cast($to, 'Timestamp(Microsecond, Some("UTC"))')
+    AND coalesce(method, '') <> 'the bill alone'
+),
+known AS (
+  SELECT *, count(*) OVER one_hour AS parts, count(list_cost) OVER one_hour AS listed, count(device_us) OVER one_hour AS timed,
+    sum(list_cost) OVER one_hour AS list_usd, sum(device_us) OVER one_hour AS all_us
+  FROM held
+  WINDOW one_hour AS (PARTITION BY hour_us, host_id)
+),
+weighed AS (
+  -- a part's share of the host's hour: of its cost, in thousandths of a micro-dollar, else of its device time
+  SELECT *, CASE
+      WHEN parts = 1 THEN CAST(1 AS BIGINT)
+      WHEN listed = parts AND list_usd > 0 THEN CAST(CAST(list_cost AS DOUBLE) * 1000000000.0 AS BIGINT)
+      WHEN timed = parts AND all_us > 0 THEN device_us
+      ELSE CAST(0 AS BIGINT)
+    END AS weight
+  FROM known
+),
+shares AS (
+  SELECT hour_us, host_id FROM weighed GROUP BY hour_us, host_id HAVING sum(weight) > 0
+),
+split AS (
+  SELECT w.*, r.host_id IS NOT NULL AS is_billed, r.basis AS bill_basis,
+    money_split(r.rate_usd, w.weight) OVER one_hour AS rate_share,
+    money_split(r.effective_cost, w.weight) OVER one_hour AS effective_share,
+    money_split(r.billed_cost, w.weight) OVER one_hour AS billed_share
+  FROM weighed AS w
+  LEFT JOIN shares AS s ON s.hour_us = w.hour_us AND s.host_id = w.host_id
+  LEFT JOIN rated AS r ON r.hour_us = s.hour_us AND r.host_id = s.host_id
+  WINDOW one_hour AS (
+    PARTITION BY w.hour_us, w.host_id
+    ORDER BY w.part, w.tenant, w.namespace, w.model, w.environment, w.cluster, w.pool, w.region, w.host_type, w.basis, w.method,
+      w.confidence, w.boundary, w.energy_method, w.energy_confidence
+  )
+)
+SELECT time, region, model, environment, cluster, pool, host_id, host_type, tenant, namespace, part, currency,
+  CASE WHEN has_no_list THEN rate_share ELSE list_cost END AS list_cost,
+  -- what a discount says holds until a bill says otherwise
+  CASE WHEN is_billed THEN effective_share WHEN strpos(basis, '; effective') > 0 THEN effective_cost END AS effective_cost, billed_share AS billed_cost,
+  energy_j, device_us, tokens,
+  CASE WHEN NOT has_no_list AND is_billed THEN split_part(basis, '; effective', 1) WHEN NOT has_no_list THEN basis WHEN rate_share IS NULL THEN 'no price' ELSE bill_basis END AS basis,
+  CASE WHEN is_billed THEN split || '; bill by shares of the hour' ELSE split END AS method,
+  CASE WHEN NOT has_no_list THEN confidence WHEN rate_share IS NOT NULL THEN 'measured' END AS confidence,
+  boundary, energy_method, energy_confidence, price_as_of
+FROM split
+UNION ALL
+-- a host that no row of the hour knows, or of which nothing says how its hour was shared
+SELECT arrow_cast(r.hour_us, 'Timestamp(Microsecond, Some("UTC"))'), r.region, CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR),
+  CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), r.host_id, r.host_type, CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), 'unattributed', 'USD',
+  r.rate_usd, r.effective_cost, r.billed_cost, CAST(NULL AS DOUBLE), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT),
+  CASE WHEN r.rate_usd IS NULL THEN 'no price' ELSE r.basis END, 'the bill alone', CASE WHEN r.rate_usd IS NOT NULL THEN 'measured' END,
+  CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR)
+FROM rated AS r
+LEFT JOIN shares AS s ON s.hour_us = r.hour_us AND s.host_id = r.host_id
+WHERE s.host_id IS NULL
