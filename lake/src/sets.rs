@@ -96,11 +96,9 @@ impl Import {
         Ok(())
     }
 
-    /// Has a set that is written take the place of one of another name too.
+    /// Has a set, which is written before or after this, take the place of one of another name too.
     pub fn replace(&mut self, set: &str, other: &str) {
-        if let Some(written) = self.sets.get_mut(set) {
-            written.others.insert(other.to_owned());
-        }
+        self.sets.entry(set.to_owned()).or_default().others.insert(other.to_owned());
     }
 
     /// Makes the sets the table's, in place of those of the same names, in one version.

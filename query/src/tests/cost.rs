@@ -575,20 +575,15 @@ async fn a_minute_costs_the_same_in_whatever_stretch_it_is_asked() {
     }
 }
 
-/// Plans of cost are large, and planning them is most of what a small question takes: a host's minutes are planned once in each place.
+/// Plans of cost are large, and to plan them is most of what a small question takes: a host's minutes are looked at as few times as can be. Lines of
+/// the physical plans, which were 167, 267, 82 and 916 where prices, flights and meters were joined to a second copy of what they are of.
 #[tokio::test]
-async fn a_hosts_minutes_are_planned_once() {
+async fn plans_of_cost_stay_small() {
     let world = World::new().await;
-    for (view, scans_max) in [("node_cost", 99), ("replica_cost", 99), ("host_energy", 99), ("raw.costs_hours", 99)] {
+    for (view, most) in [("node_cost", 155), ("replica_cost", 250), ("host_energy", 75), ("raw.costs_hours", 650)] {
         let rows = world.rows(&format!("EXPLAIN SELECT * FROM {view}")).await;
-        let plan =
-            rows.iter().find(|row| row[0] == json!("physical_plan")).and_then(|row| row[1].as_str()).expect("a plan");
-        let scans = plan.lines().filter(|line| line.contains("devices")).count();
-        eprintln!(
-            "{view}: {} lines, {scans} {}",
-            plan.lines().count(),
-            plan.lines().filter(|line| line.contains("Exec:") && line.contains("Source")).count()
-        );
-        assert!(scans <= scans_max, "{view}: {scans}");
+        let plan = rows.iter().find(|row| row[0] == json!("physical_plan")).and_then(|row| row[1].as_str());
+        let lines = plan.expect("a plan").lines().count();
+        assert!((20..=most).contains(&lines), "{view}: {lines} lines");
     }
 }

@@ -180,15 +180,15 @@ fn bill(draws: &mut Draws, hosts: &[Host], from_us: i64) -> Vec<Value> {
 const SUMS: [(&str, &str); 5] = [
     (
         "parts of a host",
-        "SELECT count(*), count(CASE WHEN n.cost_usd IS DISTINCT FROM p.usd OR n.effective_cost_usd IS DISTINCT FROM p.effective \
-           OR n.billed_cost_usd IS DISTINCT FROM p.billed THEN 1 END), count(n.effective_cost_usd) FROM node_cost AS n \
+        "SELECT count(*), count(CASE WHEN (n.cost_usd IS DISTINCT FROM p.usd) OR (n.effective_cost_usd IS DISTINCT FROM p.effective) \
+           OR (n.billed_cost_usd IS DISTINCT FROM p.billed) THEN 1 END), count(n.effective_cost_usd) FROM node_cost AS n \
          LEFT JOIN (SELECT time, host_id, sum(cost_usd) AS usd, sum(effective_cost_usd) AS effective, sum(billed_cost_usd) AS billed \
            FROM replica_cost GROUP BY time, host_id) AS p ON p.time = n.time AND p.host_id = n.host_id",
     ),
     (
         "calls of a host",
-        "SELECT count(*), count(CASE WHEN p.usd IS DISTINCT FROM q.usd OR p.effective IS DISTINCT FROM q.effective \
-           OR p.billed IS DISTINCT FROM q.billed THEN 1 END), count(p.effective) FROM \
+        "SELECT count(*), count(CASE WHEN (p.usd IS DISTINCT FROM q.usd) OR (p.effective IS DISTINCT FROM q.effective) \
+           OR (p.billed IS DISTINCT FROM q.billed) THEN 1 END), count(p.effective) FROM \
          (SELECT time, host_id, sum(cost_usd) AS usd, sum(effective_cost_usd) AS effective, sum(billed_cost_usd) AS billed \
            FROM replica_cost WHERE part = 'requests' AND weight > 0 GROUP BY time, host_id) AS p \
          LEFT JOIN (SELECT time, host_id, sum(cost_usd) AS usd, sum(effective_cost_usd) AS effective, sum(billed_cost_usd) AS billed \
@@ -196,15 +196,15 @@ const SUMS: [(&str, &str); 5] = [
     ),
     (
         "device time of a replica's calls",
-        "SELECT count(*), count(CASE WHEN p.us IS DISTINCT FROM q.us THEN 1 END), 0 FROM \
+        "SELECT count(*), count(CASE WHEN (p.us IS DISTINCT FROM q.us) THEN 1 END), 0 FROM \
          (SELECT time, host_id, instance, sum(device_us) AS us FROM replica_cost WHERE part = 'requests' AND device_us > 0 GROUP BY 1, 2, 3) AS p \
          LEFT JOIN (SELECT time, host_id, instance, sum(device_us) AS us FROM request_minute_cost GROUP BY 1, 2, 3) AS q \
          ON p.time = q.time AND p.host_id = q.host_id AND p.instance = q.instance",
     ),
     (
         "hours of a host",
-        "SELECT count(*), count(CASE WHEN n.usd IS DISTINCT FROM h.usd OR n.effective IS DISTINCT FROM h.effective \
-           OR n.billed IS DISTINCT FROM h.billed THEN 1 END), count(n.effective) FROM \
+        "SELECT count(*), count(CASE WHEN (n.usd IS DISTINCT FROM h.usd) OR (n.effective IS DISTINCT FROM h.effective) \
+           OR (n.billed IS DISTINCT FROM h.billed) THEN 1 END), count(n.effective) FROM \
          (SELECT CAST(time AS BIGINT) / 3600000000 AS hour, host_id, sum(cost_usd) AS usd, sum(effective_cost_usd) AS effective, \
            sum(billed_cost_usd) AS billed FROM node_cost GROUP BY 1, 2) AS n \
          LEFT JOIN (SELECT CAST(time AS BIGINT) / 3600000000 AS hour, host_id, sum(list_cost) AS usd, sum(effective_cost) AS effective, \
@@ -350,8 +350,8 @@ async fn a_later_price_restates_hours_that_are_built() {
     assert_eq!(site.world.rows("SELECT sum(list_cost) FROM costs_1h").await, restated);
 }
 
-/// A thousand nodes through a month: each is heard of every day, for a minute at an hour that moves: 30,000 of its 43 million host-minutes. What
-/// that covers is sums over many hosts, days and files; minutes that follow each other are those of the other tests here.
+/// A thousand nodes through a month: each is heard of every other day, for a minute at an hour that moves: 15,000 of its 43 million host-minutes.
+/// What that covers is sums over many hosts, days and files; minutes that follow each other are those of the other tests here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_month_of_a_thousand_nodes_adds_up() {
     let (site, mut draws) = (Site::new().await, Draws(11));
@@ -362,7 +362,7 @@ async fn a_month_of_a_thousand_nodes_adds_up() {
     for day in 0..30_usize {
         let mut rows = Rows::default();
         let from = start + day as i64 * DAY + draws.below(1_000) * MINUTE;
-        for host in &hosts {
+        for host in hosts.iter().skip(day % 2).step_by(2) {
             host.live(&mut draws, from, 1, &mut rows);
         }
         let at = jiff::Timestamp::from_microsecond(from).expect("a time").to_zoned(jiff::tz::TimeZone::UTC);
@@ -373,6 +373,6 @@ async fn a_month_of_a_thousand_nodes_adds_up() {
     }
     let nodes = world.rows("SELECT count(DISTINCT host_id), count(*) FROM node_cost").await;
     assert_eq!(nodes[0][0], json!(1_000));
-    assert!(nodes[0][1].as_i64() >= Some(30_000), "{nodes:?}");
+    assert!(nodes[0][1].as_i64() >= Some(15_000), "{nodes:?}");
     adds_up(world, "a month", &SUMS[..=OF_WINDOWS], false).await;
 }

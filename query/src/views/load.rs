@@ -10,7 +10,7 @@ const PADDING: ViewColumn = column("padding_us", "us", "device time of compiled 
 const IDLE: ViewColumn = column("idle_us", "us", "time in which the engine ran no step: wall - busy - padding");
 pub(super) const PARTS: ViewColumn = column(
     "chip_parts",
-    "",
+    "{chip/28}",
     "what the replica holds, in 28ths of a chip: a slice of a GPU (MIG), told by its profile in `accelerator` such as `MIG 3g.40gb`, is so many \
      sevenths of one, of an A30 quarters; 28 for each chip else",
 );

@@ -109,7 +109,9 @@ impl Out {
             return Ok(Out::Straight(Box::new(std::io::stdout())));
         }
         let is_special = std::fs::metadata(name).is_ok_and(|found| !found.is_file() && !found.is_dir());
-        if is_special || name.starts_with("/dev") || name.starts_with("/proc") {
+        // what the kernel shows of an open file cannot be put in another's place, whatever lies behind it
+        let is_open = (name.starts_with("/dev") || name.starts_with("/proc")) && name.is_symlink();
+        if is_special || is_open {
             return Ok(Out::Straight(Box::new(File::options().write(true).open(name)?)));
         }
         let part = beside(name);
@@ -347,6 +349,8 @@ mod tests {
         assert!(!kind.is_file(), "the pipe is a pipe still");
         assert!(Out::open(Path::new("/dev/stdout")).expect("standard output").is_straight());
         assert!(Out::open(Path::new("/dev/null")).expect("a device").is_straight());
+        let shared = Path::new("/dev/shm").join(format!("focus-{}.csv", std::process::id()));
+        assert!(!Out::open(&shared).expect("a file like others").is_straight());
         std::fs::write(&file, "before").expect("written");
         let mut out = Out::open(&file).expect("a file");
         out.write_all(b"half").expect("written");
