@@ -18,6 +18,7 @@ fn promtool_accepts_rules_and_scrape_config_and_the_rules_pass_their_tests() {
     assert_runs(Command::new("promtool").args(["check", "rules"]).arg(dir.join("tokenwatt.rules.yml")));
     assert_runs(Command::new("promtool").args(["check", "config"]).arg(dir.join("prometheus.yml")));
     assert_runs(Command::new("promtool").args(["test", "rules"]).arg(dir.join("tokenwatt.test.yml")));
+    assert_runs(Command::new("amtool").arg("check-config").arg(dir.join("alertmanager.yml")));
 }
 
 #[test]

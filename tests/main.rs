@@ -11,6 +11,7 @@ mod dialects;
 mod flight;
 mod readers;
 mod receivers;
+mod alerting;
 mod postgres;
 mod grafana;
 mod s3;

@@ -15,7 +15,7 @@ use crate::signal::Signal;
 /// Counters of one collector. Clones share them.
 #[derive(Clone)]
 pub struct Counters {
-    accepted: [Counter; 3],
+    accepted: [Counter; 4],
     rejected: Vec<(&'static str, Counter)>,
     refused: Vec<(&'static str, Counter)>,
     invalid: Vec<(&'static str, Counter)>,
@@ -76,7 +76,7 @@ impl Counters {
     pub fn new(registry: &Registry) -> Self {
         let counter = |name: &str, help: &str| registry.counter(&format!("tokenwatt_collector_{name}"), help, &[]);
         let gauge = |name: &str, help: &str| registry.gauge(&format!("tokenwatt_collector_{name}"), help, &[]);
-        let accepted = Signal::OTLP.map(|signal| {
+        let accepted = Signal::SENT.map(|signal| {
             let labels = [("signal", signal.name().to_owned())];
             registry.counter("tokenwatt_collector_accepted_items_total", "Items acknowledged.", &labels)
         });
@@ -247,5 +247,5 @@ fn sum(counters: &[(&'static str, Counter)]) -> u64 {
 }
 
 fn place(signal: Signal) -> usize {
-    Signal::OTLP.iter().position(|known| *known == signal).unwrap_or(usize::MAX)
+    Signal::SENT.iter().position(|known| *known == signal).unwrap_or(usize::MAX)
 }

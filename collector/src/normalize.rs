@@ -4,6 +4,7 @@
 //! body ─► resource ─► scope ─► span   ─► tokens | spans (+ requests)
 //!                          ├─► metric ─► metrics | histograms (+ devices)
 //!                          └─► log    ─► logs (+ requests)
+//! notification ─► alerts
 //! ```
 //!
 //! What differs between emitters is data: `dialect/` lists the names, units and signs of calls, `device/` those of gauges; the
@@ -14,6 +15,7 @@ pub mod quality;
 pub mod redact;
 pub mod resource;
 
+mod alert;
 mod device;
 mod distinct;
 mod log;
@@ -99,6 +101,7 @@ struct Columns {
     histograms: metric::HistogramColumns,
     quarantine: quarantine::Columns,
     collectors: own::Columns,
+    alerts: alert::Columns,
 }
 
 /// A body on its way into rows.
@@ -142,6 +145,7 @@ impl Normalizer {
             histograms: metric::HistogramColumns::new()?,
             quarantine: quarantine::Columns::new()?,
             collectors: own::Columns::new()?,
+            alerts: alert::Columns::new()?,
         };
         Ok(Self {
             redaction: settings.redaction,
@@ -159,9 +163,13 @@ impl Normalizer {
     /// # Errors
     /// If the body is not sound; rows before the fault stay. Bodies that passed [`check::check`] are.
     pub fn body(&mut self, body: Body<'_>, tables: &mut Tables) -> std::result::Result<(), Malformed> {
-        if body.signal == Signal::Own {
-            self.own(body, tables);
-            return Ok(());
+        match body.signal {
+            Signal::Own => {
+                self.own(body, tables);
+                return Ok(());
+            }
+            Signal::Alerts => return self.alerts(body, tables),
+            Signal::Traces | Signal::Metrics | Signal::Logs => {}
         }
         if !body.faulty {
             return self.plain_body(body, tables);
@@ -169,7 +177,7 @@ impl Normalizer {
         let message = match body.signal {
             Signal::Traces => &schema::TRACES,
             Signal::Metrics => &schema::METRICS,
-            Signal::Logs | Signal::Own => &schema::LOGS,
+            Signal::Logs | Signal::Own | Signal::Alerts => &schema::LOGS,
         };
         let mended = canonical::canonical(message, body.bytes)?;
         self.plain_body(Body { bytes: &mended, ..body }, tables)
@@ -220,7 +228,7 @@ impl Normalizer {
                     Signal::Traces => self.span(&place, item, &mut scratch, &mut alike, tables)?,
                     Signal::Logs => self.log(&place, item, &mut scratch, tables)?,
                     Signal::Metrics => self.metric(&place, item, &mut scratch, &mut samples, tables)?,
-                    Signal::Own => {}
+                    Signal::Own | Signal::Alerts => {}
                 }
             }
         }

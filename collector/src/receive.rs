@@ -7,6 +7,7 @@
 //! Both protocols share everything but framing: `grpc` and `http` take a request apart and hand its body to [`Intake`].
 
 pub mod admit;
+mod alerts;
 pub mod answer;
 pub(crate) mod commit;
 pub mod loki;
@@ -53,7 +54,11 @@ pub(crate) fn bounds(config: &Config, limits: Limits) -> Bounds {
     }
 }
 
-/// Routes of OTLP over gRPC and HTTP, and of Loki's push API. Both ports serve both: what came decides, not where.
+/// Routes of OTLP over gRPC and HTTP, of Loki's push API and of Alertmanager's webhook. Both ports serve both: what came decides, not where.
 pub fn router(intake: &Intake) -> Router {
-    grpc::router(intake).merge(http::router(intake)).merge(loki::router(intake)).fallback(http::fallback)
+    grpc::router(intake)
+        .merge(http::router(intake))
+        .merge(loki::router(intake))
+        .merge(alerts::router(intake))
+        .fallback(http::fallback)
 }

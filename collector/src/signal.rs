@@ -11,11 +11,16 @@ pub enum Signal {
     Logs,
     /// The collector's own counters, journalled like everything else.
     Own,
+    /// Notifications of Alertmanager.
+    Alerts,
 }
 
 impl Signal {
     /// The three signals that OTLP exports.
     pub const OTLP: [Signal; 3] = [Signal::Traces, Signal::Metrics, Signal::Logs];
+
+    /// The signals that others send.
+    pub const SENT: [Signal; 4] = [Signal::Traces, Signal::Metrics, Signal::Logs, Signal::Alerts];
 
     /// Lowercase name, as in metrics and in table `quarantine`.
     pub fn name(self) -> &'static str {
@@ -24,6 +29,7 @@ impl Signal {
             Signal::Metrics => "metrics",
             Signal::Logs => "logs",
             Signal::Own => "own",
+            Signal::Alerts => "alerts",
         }
     }
 
@@ -33,6 +39,7 @@ impl Signal {
             Signal::Traces => "rejectedSpans",
             Signal::Metrics | Signal::Own => "rejectedDataPoints",
             Signal::Logs => "rejectedLogRecords",
+            Signal::Alerts => "rejectedAlerts",
         }
     }
 
@@ -43,12 +50,13 @@ impl Signal {
             Signal::Metrics => 2,
             Signal::Logs => 3,
             Signal::Own => 4,
+            Signal::Alerts => 5,
         }
     }
 
     /// The signal with that code.
     pub fn from_code(code: u8) -> Option<Self> {
-        [Signal::Traces, Signal::Metrics, Signal::Logs, Signal::Own].into_iter().find(|signal| signal.code() == code)
+        Signal::SENT.into_iter().chain([Signal::Own]).find(|signal| signal.code() == code)
     }
 }
 

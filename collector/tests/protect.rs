@@ -32,6 +32,9 @@ use service::uplink::{Credentials, Uplink};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::{Code, Status as Refusal};
 
+#[path = "protect/alerts.rs"]
+mod alerts;
+
 struct World {
     deps: Deps,
     grpc: String,

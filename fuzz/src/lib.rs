@@ -57,7 +57,7 @@ pub fn message_of(signal: Signal) -> &'static decode::schema::Message {
     match signal {
         Signal::Traces => &decode::schema::TRACES,
         Signal::Metrics => &decode::schema::METRICS,
-        Signal::Logs | Signal::Own => &decode::schema::LOGS,
+        Signal::Logs | Signal::Own | Signal::Alerts => &decode::schema::LOGS,
     }
 }
 
@@ -111,6 +111,18 @@ pub fn own(body: &[u8]) {
     tables.enter(1, RECEIVED_US);
     let body = Body { signal: Signal::Own, received_us: RECEIVED_US, faulty: false, bytes: body };
     normalizer.body(body, &mut tables).expect("nothing else is read of it");
+}
+
+/// Does with a notification what the collector does: each alert of one that is sound is a row.
+pub fn alerts(body: &[u8]) {
+    let Ok(notification) = decode::notification::read(body) else { return };
+    let mut normalizer = Normalizer::new(Settings::default()).expect("columns");
+    let mut tables = Tables::new(|_| 0);
+    tables.enter(1, RECEIVED_US);
+    let body = Body { signal: Signal::Alerts, received_us: RECEIVED_US, faulty: false, bytes: body };
+    normalizer.body(body, &mut tables).expect("what was checked can be turned into rows");
+    let closed = tables.alerts.close(1).expect("rows fit their schema");
+    assert_eq!(closed.map_or(0, |closed| closed.rows), notification.alerts.len());
 }
 
 fn look(signal: Signal, body: &[u8]) -> Result<Checked, decode::wire::Malformed> {

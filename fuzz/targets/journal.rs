@@ -12,6 +12,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Ok(body) = inflate::inflate(stored.compression, &stored.body, LIMIT, |_| true) else { return };
     match (stored.signal, stored.encoding) {
         (Signal::Own, _) => fuzz::own(&body),
+        (Signal::Alerts, _) => fuzz::alerts(&body),
         (signal, Encoding::Protobuf) => fuzz::land(signal, &body),
         (signal, Encoding::Json) => {
             if let Ok(body) = json::encode(fuzz::message_of(signal), &body, LIMIT, |_| true) {

@@ -11,7 +11,7 @@ use super::nodes::Nodes;
 use super::rows::Rows;
 
 /// Tables that the collector fills.
-pub const FILLED: [&Table; 10] = [
+pub const FILLED: [&Table; 11] = [
     &table::REQUESTS,
     &table::TOKENS,
     &table::DEVICES,
@@ -22,6 +22,7 @@ pub const FILLED: [&Table; 10] = [
     &table::HISTOGRAMS,
     &table::QUARANTINE,
     &table::COLLECTORS,
+    &table::ALERTS,
 ];
 
 /// All open buffers.
@@ -46,6 +47,8 @@ pub struct Tables {
     pub quarantine: Buffer,
     /// Own counters.
     pub collectors: Buffer,
+    /// Notifications of Alertmanager.
+    pub alerts: Buffer,
     /// Hosts seen since `nodes` last closed.
     pub seen: Nodes,
 }
@@ -65,12 +68,13 @@ impl Tables {
             histograms: open(&table::HISTOGRAMS),
             quarantine: open(&table::QUARANTINE),
             collectors: open(&table::COLLECTORS),
+            alerts: open(&table::ALERTS),
             seen: Nodes::default(),
         }
     }
 
     /// The buffers in the order of [`FILLED`].
-    pub fn buffers(&self) -> [&Buffer; 10] {
+    pub fn buffers(&self) -> [&Buffer; 11] {
         [
             &self.requests,
             &self.tokens,
@@ -82,11 +86,12 @@ impl Tables {
             &self.histograms,
             &self.quarantine,
             &self.collectors,
+            &self.alerts,
         ]
     }
 
     /// The buffers in the order of [`FILLED`].
-    pub fn buffers_mut(&mut self) -> [&mut Buffer; 10] {
+    pub fn buffers_mut(&mut self) -> [&mut Buffer; 11] {
         [
             &mut self.requests,
             &mut self.tokens,
@@ -98,6 +103,7 @@ impl Tables {
             &mut self.histograms,
             &mut self.quarantine,
             &mut self.collectors,
+            &mut self.alerts,
         ]
     }
 

@@ -171,7 +171,7 @@ impl<'a, L: Fn(&Item<'_>) -> bool> Check<'a, L> {
         match self.signal {
             Signal::Metrics => {}
             Signal::Traces => return self.item(&schema::SPAN, bytes, shared),
-            Signal::Logs | Signal::Own => return self.item(&schema::LOG_RECORD, bytes, shared),
+            Signal::Logs | Signal::Own | Signal::Alerts => return self.item(&schema::LOG_RECORD, bytes, shared),
         }
         let fault = shared.fault.or(metric_fault(bytes, &mut self.checked.odd)?);
         self.checked.unsound |= fault.is_some();

@@ -36,7 +36,7 @@ impl Normalizer {
         let message = match place.body.signal {
             Signal::Traces => &schema::TRACES,
             Signal::Logs => &schema::LOGS,
-            Signal::Metrics | Signal::Own => &schema::METRICS,
+            Signal::Metrics | Signal::Own | Signal::Alerts => &schema::METRICS,
         };
         let mut body = String::new();
         print::message(message, &request(place, bytes), &self.redaction, &mut body)?;

@@ -19,6 +19,7 @@ pub fn table_of(signal: Signal, item: &Item<'_>) -> &'static Table {
         Signal::Traces => &table::SPANS,
         Signal::Logs => &table::LOGS,
         Signal::Metrics | Signal::Own => &table::METRICS,
+        Signal::Alerts => &table::ALERTS,
     }
 }
 

@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::admit::{Budget, Line, Permit};
 use super::identify::{Writer, Writers};
 use super::read::{self, Length};
-use super::{Encoding, read::GRPC_PREFIX, tenants};
+use super::{Encoding, alerts, read::GRPC_PREFIX, tenants};
 use crate::counters::Counters;
 use crate::decode::check::{self, Checked};
 use crate::decode::inflate::{self, Compression, InflateError};
@@ -216,14 +216,14 @@ fn stopping() -> Error {
 }
 
 /// A body made readable and proven sound.
-struct Opened {
+pub(super) struct Opened {
     /// As it is journalled: as it came, unless items were taken out of it.
-    raw: Bytes,
-    form: (Encoding, Compression),
-    body: Bytes,
-    permit: Permit,
-    digest: u128,
-    checked: Checked,
+    pub(super) raw: Bytes,
+    pub(super) form: (Encoding, Compression),
+    pub(super) body: Bytes,
+    pub(super) permit: Permit,
+    pub(super) digest: u128,
+    pub(super) checked: Checked,
 }
 
 /// A fault of ours met on one body is told to its sender, and costs nobody else their connection.
@@ -236,6 +236,9 @@ fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 const SHARED_MAX: u64 = 4;
 
 fn open(raw: Raw, limit: usize, received_us: i64) -> Result<Opened> {
+    if raw.signal == Signal::Alerts {
+        return alerts::open(raw, limit);
+    }
     let Raw { signal, encoding, compression, bytes, mut permit, writer } = raw;
     let (mut raw, mut form) = (bytes, (encoding, compression));
     let mut body = readable(signal, encoding, compression, &raw, limit, |more| permit.grow(more))?;
@@ -286,7 +289,7 @@ fn message_of(signal: Signal) -> Option<&'static schema::Message> {
         Signal::Traces => Some(&schema::TRACES),
         Signal::Metrics => Some(&schema::METRICS),
         Signal::Logs => Some(&schema::LOGS),
-        Signal::Own => None,
+        Signal::Own | Signal::Alerts => None,
     }
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn router(engine: Arc<Engine>) -> Router {
     Router::new()
         .route("/api/v1/sql", post(sql))
         .route("/api/v1/queries/{id}", delete(cancel))
+        .route("/api/v1/alerts", post(alerts))
         .layer(axum::extract::DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(engine)
 }
@@ -58,6 +59,15 @@ async fn sql(State(engine): State<Arc<Engine>>, caller: Caller, headers: HeaderM
         Ok(response) => response,
         Err(error) => refusal(&error),
     }
+}
+
+/// Notifications are written, and this port only reads.
+async fn alerts() -> Response {
+    refusal(&ApiError {
+        kind: "not_found".to_owned(),
+        message: "alerts are taken by a collector".to_owned(),
+        hint: Some("have Alertmanager post to /api/v1/alerts on the port of OTLP/HTTP, 4318".to_owned()),
+    })
 }
 
 /// Tells a running query to stop; `system.queries` lists them.

@@ -64,7 +64,7 @@ fn history_sql(scope: &Scope, span: (i64, i64)) -> String {
 fn none() -> AnyView {
     view! {
         <div class="card">
-            <p><strong>"Whether an alert fires is not known here."</strong>" Rules are evaluated by Prometheus, over "<a href="/metrics">"/metrics"</a>": "<code>"tokenwatt export rules"</code>" writes them. What fires stands in Alertmanager. This page shows the rows of table "<code>"alerts"</code>", which nothing in this version fills, and it holds none that fires."</p>
+            <p><strong>"No alert is known to fire."</strong>" Rules are evaluated by Prometheus, over "<a href="/metrics">"/metrics"</a>": "<code>"tokenwatt export rules"</code>" writes them. This page shows what Alertmanager posts to "<code>"/api/v1/alerts"</code>" of a collector ("<code>"deploy/prometheus/alertmanager.yml"</code>" has the receiver), rows of table "<code>"alerts"</code>". Where it posts nothing, nothing is known here: what fires stands in Alertmanager."</p>
             <p>"How fast objectives burn is known here all the same: see "<a href="/slo">"SLOs"</a>"."</p>
         </div>
     }
