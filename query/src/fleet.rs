@@ -6,6 +6,7 @@
 mod measure;
 mod bound;
 mod series;
+mod standing;
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,6 +28,10 @@ use series::Series;
 const MINUTE_US: i64 = 60_000_000;
 /// Minutes made up for after a time without answers; older ones stay uncounted, which a counter may, twice counted it may not.
 const CATCH_UP_MINUTES: i64 = 10;
+/// How often budgets and bills are looked at.
+const STANDING_EVERY: Duration = Duration::from_secs(300);
+/// When they are looked at first: a process that starts has more urgent questions to answer.
+const STANDING_AFTER: Duration = Duration::from_secs(20);
 /// Tables whose newest row says how fresh the fleet's data is.
 const LIVE: [&str; 3] = ["requests", "tokens", "devices"];
 
@@ -36,18 +41,28 @@ pub(crate) struct Fleet {
     engine: Arc<Engine>,
     bound: Arc<Mutex<Bound>>,
     series: Arc<Mutex<Series>>,
+    /// How budgets stand, as text.
+    standing: Arc<Mutex<String>>,
 }
 
 impl Fleet {
     /// Starts to count with the minute that runs now.
     pub(crate) fn start(engine: Arc<Engine>) -> Fleet {
         let bound = Arc::new(Mutex::new(Bound::new(engine.config.metrics_series_max)));
-        let fleet = Fleet { engine, bound, series: Arc::default() };
+        let fleet = Fleet { engine, bound, series: Arc::default(), standing: Arc::default() };
         let (counting, stop) = (fleet.clone(), fleet.engine.deps.shutdown.token(Stage::Query));
         fleet.engine.deps.tasks.spawn("query.fleet", async move {
             // Cancel safe: a minute is added in one step, after all of it was asked.
             tokio::select! {
                 () = counting.count_minutes() => (),
+                () = stop.cancelled() => (),
+            }
+        });
+        let (looking, stop) = (fleet.clone(), fleet.engine.deps.shutdown.token(Stage::Query));
+        fleet.engine.deps.tasks.spawn("query.budgets", async move {
+            // Cancel safe: what was known stays until all of it was asked again.
+            tokio::select! {
+                () = looking.look_at_budgets() => (),
                 () = stop.cancelled() => (),
             }
         });
@@ -104,10 +119,28 @@ impl Fleet {
         Ok(())
     }
 
+    async fn look_at_budgets(&self) {
+        tokio::time::sleep(STANDING_AFTER).await;
+        loop {
+            if let Err(error) = self.stand().await {
+                tracing::warn!(kind = error.kind, error = error.message, "budgets could not be asked, will ask again");
+            }
+            tokio::time::sleep(STANDING_EVERY).await;
+        }
+    }
+
+    /// Looks at budgets and bills.
+    pub(crate) async fn stand(&self) -> Result<(), ApiError> {
+        let text = standing::text(&self.engine).await?;
+        *self.standing.lock() = text;
+        Ok(())
+    }
+
     /// The whole text.
     pub(crate) async fn page(&self, exemplars: Exemplars) -> String {
         let lag_s = self.lag_s().await;
         let mut text = self.series.lock().render(lag_s, exemplars);
+        text.push_str(&self.standing.lock());
         text.push_str(&self.engine.deps.metrics.render_open());
         text.push_str("# EOF\n");
         text

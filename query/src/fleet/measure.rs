@@ -141,7 +141,7 @@ fn tokens_sql(minute_us: i64) -> String {
     )
 }
 
-async fn ask(engine: &Arc<Engine>, sql: &str) -> Result<SqlAnswer, ApiError> {
+pub(super) async fn ask(engine: &Arc<Engine>, sql: &str) -> Result<SqlAnswer, ApiError> {
     let request = SqlRequest { sql: sql.to_owned(), ..SqlRequest::default() };
     let reader = Arc::new(Reader::internal());
     engine.run(request, &reader).await.map(answer::json)
@@ -213,15 +213,15 @@ fn cost(measured: &mut Measured, answer: &SqlAnswer, minute: i64) {
 }
 
 /// A row whose values are found by name.
-struct Row<'a> {
+pub(super) struct Row<'a> {
     answer: &'a SqlAnswer,
     values: &'a [Value],
 }
 
-struct Rows;
+pub(super) struct Rows;
 
 impl Rows {
-    fn of(answer: &SqlAnswer) -> impl Iterator<Item = Row<'_>> {
+    pub(super) fn of(answer: &SqlAnswer) -> impl Iterator<Item = Row<'_>> {
         answer.rows.iter().map(move |values| Row { answer, values })
     }
 }
@@ -233,7 +233,7 @@ impl Row<'_> {
     }
 
     /// A number or a decimal.
-    fn number(&self, name: &str) -> Option<f64> {
+    pub(super) fn number(&self, name: &str) -> Option<f64> {
         match self.value(name)? {
             Value::Number(number) => number.as_f64(),
             Value::String(text) => text.parse().ok(),
@@ -241,7 +241,7 @@ impl Row<'_> {
         }
     }
 
-    fn text(&self, name: &str) -> String {
+    pub(super) fn text(&self, name: &str) -> String {
         self.value(name).and_then(Value::as_str).unwrap_or_default().to_owned()
     }
 

@@ -73,11 +73,12 @@ pub(super) struct Series {
     adjustments: BTreeMap<Labels, f64>,
 }
 
-struct Declared {
-    name: &'static str,
-    kind: &'static str,
-    unit: &'static str,
-    help: &'static str,
+/// What is said of a family before its samples.
+pub(super) struct Declared {
+    pub(super) name: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) unit: &'static str,
+    pub(super) help: &'static str,
 }
 
 const FAMILIES: [Family; 17] = [
@@ -239,7 +240,7 @@ impl Family {
 }
 
 impl Declared {
-    fn head(&self, text: &mut String) {
+    pub(super) fn head(&self, text: &mut String) {
         let Declared { name, kind, unit, help } = self;
         let _ = writeln!(text, "# TYPE {name} {kind}");
         if !unit.is_empty() {
@@ -270,7 +271,7 @@ fn histogram(
     sample(text, name, "_sum", labels, buckets.sum);
 }
 
-fn sample(text: &mut String, name: &str, suffix: &str, labels: &[(&'static str, String)], value: f64) {
+pub(super) fn sample(text: &mut String, name: &str, suffix: &str, labels: &[(&'static str, String)], value: f64) {
     text.push_str(name);
     text.push_str(suffix);
     if !labels.is_empty() {

@@ -421,6 +421,23 @@ async fn a_budget_says_when_it_is_exhausted() {
     ]);
     let found = json!(world.rows(sql).await);
     assert_eq!(found, expected);
+    // the same on /metrics, where what is unknown is absent: 29 November 2026 at noon is second 1795953600
+    world.query.fleet.stand().await.expect("asked");
+    let page = world.query.fleet.page(crate::fleet::Exemplars::Left).await;
+    for line in [
+        r#"tokenwatt_budget_limit_usd{budget="a",key="region",enforcement="soft"} 200"#,
+        r#"tokenwatt_budget_spent_usd{budget="b",key="region",enforcement="soft"} 120"#,
+        r#"tokenwatt_budget_burn_usd_per_day{budget="a",key="region",enforcement="soft"} 60"#,
+        r#"tokenwatt_budget_forecast_usd{budget="a",key="region",enforcement="soft",band="low"} 209.583333333333"#,
+        r#"tokenwatt_budget_exhausted_timestamp_seconds{budget="a",key="region",enforcement="soft"} 1796069400"#,
+        r#"tokenwatt_budget_limit_usd{budget="d",key="tenant",enforcement="soft"} 1000"#,
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line} in\n{page}");
+    }
+    for absent in [r#"spent_usd{budget="d""#, r#"exhausted_timestamp_seconds{budget="b""#, "acme", "tokenwatt_billing_"]
+    {
+        assert!(!page.contains(absent), "{absent} in\n{page}");
+    }
 }
 
 /// 0.0002 USD a day of 25,000 last 125 million days, for which microseconds have no number: no date, and no other budget's row is lost. What is
