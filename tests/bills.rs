@@ -119,3 +119,76 @@ async fn a_price_list_is_taken_whole_or_not_at_all() {
     let (code, output) = import(&world, &["billing", text(&list)]);
     assert!(code == 65 && output.contains("neither FOCUS"), "{code} {output}");
 }
+
+/// Discounts and exchange rates are lists like a price book: whole or not at all, in place of the one before; a price in another currency
+/// says which.
+#[tokio::test(flavor = "multi_thread")]
+async fn discounts_and_rates_are_taken_whole_or_not_at_all() {
+    let world = World::new();
+    let head = "currency,usd_per_unit,effective_from,effective_to,source\n";
+    let overlapping = format!("{head}EUR,1.08,2026-01-01,2026-03-01,ECB\nEUR,1.09,2026-02-01,,ECB\n");
+    let (code, output) = import(&world, &["rates", text(&world.write("rates.csv", &overlapping))]);
+    assert!(code == 65 && output.contains("two rates of EUR hold at 2026-02-01T00:00:00Z"), "{code} {output}");
+    let rates = world.write("rates.csv", &overlapping.replace(",2026-03-01", ","));
+    for said in ["rates: 2 rows, 0 before", "rates: 2 rows, as it was"] {
+        let (code, output) = import(&world, &["rates", text(&rates)]);
+        assert!(code == 0 && output.contains(said), "{code} {output}");
+    }
+    let ends = "SELECT usd_per_unit, effective_to FROM exchange_rates ORDER BY effective_from";
+    let expected = "usd_per_unit,effective_to\n1.080000000000,2026-02-01T00:00:00.000000Z\n1.090000000000,";
+    assert_eq!(sql(&world, ends).trim_end(), expected);
+
+    let head = "option,factor,effective_from,source\n";
+    let bad =
+        world.write("discounts.csv", &format!("{head}on_demand,0.9,2026-01-01,us\non_demand,0.8,2026-06-01,us\n"));
+    let (code, output) = import(&world, &["discounts", text(&bad)]);
+    assert!(code == 65 && output.contains("row 2 says something else of the same time"), "{code} {output}");
+    let good = world.write("discounts.csv", &format!("{head}on_demand,0.9,2026-01-01,contract 7\n"));
+    let (code, output) = import(&world, &["discounts", "--contract", "edp", text(&good)]);
+    assert!(code == 0 && output.contains("edp: 1 rows, 0 before"), "{code} {output}");
+    let row = "SELECT \"option\", factor, host_type, contract FROM discounts";
+    assert_eq!(sql(&world, row).lines().last(), Some("on_demand,0.900000000000,,edp"));
+
+    let head = "host_type,region,option,price_per_hour,currency,effective_from,source\n";
+    let list =
+        world.write("prices.csv", &format!("{head}p5.48xlarge,eu-west-1,reserved,29.5,EUR,2026-01-01,contract 8\n"));
+    let (code, output) = import(&world, &["prices", text(&list)]);
+    assert_eq!(code, 0, "{output}");
+    let row = "SELECT usd_per_hour, price_per_hour, currency FROM prices WHERE book = 'default'";
+    assert_eq!(sql(&world, row).lines().last(), Some(",29.500000000000,EUR"));
+}
+
+/// A measured curve is a list of power models like any other: whole or not at all, with its points.
+#[tokio::test(flavor = "multi_thread")]
+async fn power_models_are_taken_whole_or_not_at_all() {
+    let world = World::new();
+    let head = "device,boundary,max_w,load,load_w,effective_from,source\n";
+    let good = "p5.48xlarge,wall,,0 0.25 1,3900 7400 10200,2026-11-01,rack meter\n";
+    let bad = world.write("bad.csv", &format!("{head}{good}p5.48xlarge,node,,0 1,3900,2026-11-01,us\n"));
+    let (code, output) = import(&world, &["power", text(&bad)]);
+    assert!(code == 65 && output.contains("2 points of `load`, but 1 of `load_w`"), "{code} {output}");
+    let list = world.write("power.csv", &format!("{head}{good}"));
+    for said in ["lab: 1 rows, 0 before", "lab: 1 rows, as it was"] {
+        let (code, output) = import(&world, &["power", "--list", "lab", text(&list)]);
+        assert!(code == 0 && output.contains(said), "{code} {output}");
+    }
+    let row = "SELECT device, idle_w, max_w, load[2], load_w[2], method FROM power_models WHERE list = 'lab'";
+    assert_eq!(sql(&world, row).lines().last(), Some("p5.48xlarge,3900.0,10200.0,0.25,7400.0,load_curve"));
+}
+
+/// An inventory names hosts once; what nobody hears of is on a list with its price.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_inventory_tells_what_is_silent() {
+    let world = World::new();
+    let head = "host_id,host_type,region,option,chips,effective_from,source\n";
+    let host = "i-9,inf2.48xlarge,us-east-1,on_demand,12,2026-01-01,asset list\n";
+    let twice = world.write("twice.csv", &format!("{head}{host}{}", host.replace("us-east-1", "us-west-2")));
+    let (code, output) = import(&world, &["inventory", text(&twice)]);
+    assert!(code == 65 && output.contains("row 2 says something else of the same time"), "{code} {output}");
+    let list = world.write("hosts.csv", &format!("{head}{host}"));
+    let (code, output) = import(&world, &["inventory", text(&list)]);
+    assert!(code == 0 && output.contains("default: 1 rows, 0 before"), "{code} {output}");
+    // 31 days of 24 hours
+    let silent = "SELECT host_id, count(*) AS hours FROM silent_hosts GROUP BY host_id";
+    assert_eq!(sql(&world, silent).lines().last(), Some("i-9,744"));
+}

@@ -8,6 +8,7 @@ mod casting;
 mod exph;
 mod interval;
 mod lists;
+mod load_watts;
 mod money_scale;
 mod money_split;
 mod operators;
@@ -24,6 +25,7 @@ use datafusion::{
 
 use buckets::{BucketsMerge, BucketsQuantile};
 use casting::Casting;
+use load_watts::LoadWatts;
 use money_scale::MoneyScale;
 use money_split::Split;
 use operators::{Held, OperatorFunction};
@@ -33,6 +35,7 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
     let mut all = exph::scalar();
     all.push(Arc::new(ScalarUDF::from(BucketsQuantile::default())));
     all.push(Arc::new(ScalarUDF::from(MoneyScale::default())));
+    all.push(Arc::new(ScalarUDF::from(LoadWatts::default())));
     all.push(time_bucket());
     all.push(truncated::date_trunc());
     all

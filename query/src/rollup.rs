@@ -31,8 +31,8 @@ pub(crate) mod status;
 mod read;
 
 use telemetry::table::{
-    BILLING, COSTS_1H, DEVICES, DEVICES_1M, HOSTS_1M, NODES, POWER_MODELS, PRICES, REQUESTS, REQUESTS_1M, Role, TOKENS,
-    TOKENS_1M, Table, USAGE_1H,
+    BILLING, COSTS_1H, DEVICES, DEVICES_1M, DISCOUNTS, EXCHANGE_RATES, HOSTS_1M, NODES, POWER_MODELS, PRICES, REQUESTS,
+    REQUESTS_1M, Role, TOKENS, TOKENS_1M, Table, USAGE_1H,
 };
 
 use crate::views::View;
@@ -169,6 +169,8 @@ pub(crate) const ROLLUPS: [&Rollup; 6] = [
             source(&BILLING, 0, 0),
             facts(&PRICES),
             facts(&POWER_MODELS),
+            facts(&DISCOUNTS),
+            facts(&EXCHANGE_RATES),
         ],
         window_us: HOUR_US,
         file_us: HOUR_US,

@@ -11,6 +11,7 @@ mod energy;
 mod federating;
 mod identity;
 mod labels;
+mod negotiated;
 mod opening;
 mod reading;
 mod reckoning;

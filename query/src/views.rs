@@ -80,6 +80,8 @@ pub(crate) const VIEWS: &[&View] = &[
     &cost::REPLICA_COST,
     &cost::REQUEST_MINUTE_COST,
     &bill::UNPRICED,
+    &bill::UNNAMED_TENANTS,
+    &bill::SILENT_HOSTS,
     &bill::PRICE_CHECK,
     &bill::BILL_BY_HOST,
     &bill::BILL_TOTALS,

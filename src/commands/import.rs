@@ -9,13 +9,21 @@ use service::Deps;
 
 use crate::cli::Common;
 use crate::failure::Failure;
-use crate::import::{bills, bills::Namesake, prices, report::Report};
+use crate::import::{bills, bills::Namesake, lists, prices, report::Report};
 use crate::{places, print, settings};
 
 #[derive(Subcommand)]
 pub(crate) enum Import {
     /// A price book: a CSV file of dated prices, which takes the place of an earlier one of the same name
     Prices(Prices),
+    /// Negotiated discounts: a CSV file of dated factors, which takes the place of an earlier one of the same name
+    Discounts(Discounts),
+    /// Exchange rates into USD: a CSV file of dated rates, which takes the place of the earlier one
+    Rates(Rates),
+    /// Power models: a CSV file of dated watts or measured curves, which takes the place of an earlier one of the same name
+    Power(Power),
+    /// Hosts that are paid for: a CSV file, which takes the place of an earlier one of the same name
+    Inventory(Inventory),
     /// Bills: files of one export, FOCUS 1.0-1.4 or AWS CUR 2.0, as CSV, gzipped CSV or Parquet
     Billing(Billing),
 }
@@ -27,6 +35,47 @@ pub(crate) struct Prices {
     /// Name of the price book
     #[arg(long, value_name = "NAME", default_value = "default")]
     book: String,
+    #[command(flatten)]
+    refusals: Refusals,
+}
+
+#[derive(Args)]
+pub(crate) struct Discounts {
+    /// The list of discounts; docs/cost.md names its columns
+    file: PathBuf,
+    /// Name of the list, such as that of the contract
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    contract: String,
+    #[command(flatten)]
+    refusals: Refusals,
+}
+
+#[derive(Args)]
+pub(crate) struct Rates {
+    /// The list of rates; docs/cost.md names its columns
+    file: PathBuf,
+    #[command(flatten)]
+    refusals: Refusals,
+}
+
+#[derive(Args)]
+pub(crate) struct Power {
+    /// The list of power models; docs/power.md names its columns
+    file: PathBuf,
+    /// Name of the list
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    list: String,
+    #[command(flatten)]
+    refusals: Refusals,
+}
+
+#[derive(Args)]
+pub(crate) struct Inventory {
+    /// The list of hosts; docs/cost.md names its columns
+    file: PathBuf,
+    /// Name of the list
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    list: String,
     #[command(flatten)]
     refusals: Refusals,
 }
@@ -85,6 +134,12 @@ pub(crate) async fn run(common: &Common, import: &Import) -> Result<(), Failure>
         Import::Prices(flags) => {
             prices::import(&lake, &flags.file, &flags.book, flags.refusals.open()?, now_us).await?
         }
+        Import::Discounts(flags) => {
+            lists::discounts(&lake, &flags.file, &flags.contract, flags.refusals.open()?).await?
+        }
+        Import::Rates(flags) => lists::rates(&lake, &flags.file, flags.refusals.open()?).await?,
+        Import::Power(flags) => lists::power(&lake, &flags.file, &flags.list, flags.refusals.open()?).await?,
+        Import::Inventory(flags) => lists::inventory(&lake, &flags.file, &flags.list, flags.refusals.open()?).await?,
         Import::Billing(flags) => {
             bills::import(&lake, &flags.files, flags.namesake(), flags.refusals.open()?, now_us).await?
         }

@@ -29,7 +29,7 @@ pub(crate) async fn import(
     mut report: Report,
     now_us: i64,
 ) -> Result<Vec<String>> {
-    check(book)?;
+    check_name("a price book", book)?;
     let prices = read(path, &mut report)?;
     let mut lines = report.close()?;
     if prices.is_empty() {
@@ -46,12 +46,13 @@ pub(crate) async fn import(
     Ok(lines)
 }
 
-fn check(book: &str) -> Result<()> {
-    let is_plain = book.chars().all(|each| each.is_ascii_alphanumeric() || matches!(each, '-' | '_' | '.'));
-    if is_plain && (1..=NAME_MAX).contains(&book.len()) {
+/// Whether a set of rows may be called that.
+pub(super) fn check_name(what: &str, name: &str) -> Result<()> {
+    let is_plain = name.chars().all(|each| each.is_ascii_alphanumeric() || matches!(each, '-' | '_' | '.'));
+    if is_plain && (1..=NAME_MAX).contains(&name.len()) {
         return Ok(());
     }
-    Err(Error::invalid(format!("a price book's name has 1 to {NAME_MAX} letters, digits, `-`, `_` and `.`")))
+    Err(Error::invalid(format!("the name of {what} has 1 to {NAME_MAX} letters, digits, `-`, `_` and `.`")))
 }
 
 /// The prices of the file. A row that says otherwise than one before it is refused: nobody can tell which is meant.
@@ -80,13 +81,15 @@ fn unless_claimed(prices: &[(u64, Price)], price: Price) -> std::result::Result<
     match prices.iter().find(|(_, other)| other.same_claim(&price)) {
         None => Ok(Some(price)),
         Some((_, other))
-            if other.usd_per_hour == price.usd_per_hour && other.effective_to_us == price.effective_to_us =>
+            if (other.per_hour, &other.currency) == (price.per_hour, &price.currency)
+                && other.effective_to_us == price.effective_to_us =>
         {
             Ok(None)
         }
-        Some((row, other)) => {
-            Err(Refusal(format!("row {row} has another price from the same instant on: {}", other.usd_per_hour)))
-        }
+        Some((row, other)) => Err(Refusal(format!(
+            "row {row} has another price from the same instant on: {} {}",
+            other.per_hour, other.currency
+        ))),
     }
 }
 

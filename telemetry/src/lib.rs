@@ -8,6 +8,8 @@ pub mod contract;
 pub mod docs;
 pub mod grid;
 pub mod histogram;
+pub mod inventory;
+pub mod list;
 pub mod names;
 pub mod neuron;
 pub mod openai;

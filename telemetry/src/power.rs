@@ -7,6 +7,7 @@ use serde::Deserialize;
 use crate::dated;
 
 pub mod curve;
+pub mod list;
 mod page;
 
 pub use page::markdown;

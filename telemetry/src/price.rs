@@ -1,6 +1,8 @@
 //! The price book: what a host costs per hour, by region and purchase option, from a date on.
 
+pub mod discount;
 pub mod list;
+pub mod rate;
 
 use std::sync::LazyLock;
 
@@ -20,8 +22,10 @@ pub struct Price {
     /// `on_demand`, `spot`, `savings_plan`, `reserved`, `capacity_block` or `custom`. `spot_min_az` and `spot_max_az` span the
     /// zones for display and are never the price of a host.
     pub option: String,
-    /// Price of the whole host.
-    pub usd_per_hour: Usd,
+    /// Price of the whole host an hour, in `currency`.
+    pub per_hour: Usd,
+    /// ISO 4217 code; `USD` of all that comes with Tokenwatt.
+    pub currency: String,
     /// First instant at which it holds, µs since the epoch.
     pub effective_from_us: i64,
     /// First instant at which it no longer holds, µs since the epoch; `None` while it is open.
@@ -87,7 +91,8 @@ impl Price {
             region: row.region,
             zone: None,
             option: row.purchase_option,
-            usd_per_hour: row.usd_per_hour.parse().ok()?,
+            per_hour: row.usd_per_hour.parse().ok()?,
+            currency: "USD".to_owned(),
             source: row.source,
             as_of: row.as_of,
             confidence,
@@ -114,10 +119,7 @@ mod tests {
     #[test]
     fn the_firmer_of_two_rows_of_one_date_is_taken() {
         let price = at(bundled(), "inf2.48xlarge", "us-east-1", "on_demand", LATE_2026).expect("priced");
-        assert_eq!(
-            (price.usd_per_hour.to_string().as_str(), price.confidence.as_str()),
-            ("12.981270000000", "published")
-        );
+        assert_eq!((price.per_hour.to_string().as_str(), price.confidence.as_str()), ("12.981270000000", "published"));
     }
 
     #[test]

@@ -35,7 +35,7 @@ const CONTEXT: u32 = 4_096;
 pub fn fleet_usd_per_hour(host_type: &str, chips_per_host: f64) -> Option<(f64, f64)> {
     let price = price::at(price::bundled(), host_type, REGIONS[0], "on_demand", AT_US)?;
     let hosts = (CHIPS / chips_per_host).ceil();
-    Some((hosts, hosts * (price.usd_per_hour.0 as f64 / UNITS_PER_USD as f64)))
+    Some((hosts, hosts * (price.per_hour.0 as f64 / UNITS_PER_USD as f64)))
 }
 
 /// Megawatts of all chips at a load from 0 to 1, chips alone.
@@ -92,7 +92,7 @@ fn prices(page: &mut String) {
         let _ = writeln!(
             page,
             "| {host_type} | {hosts:.0} | {:.4} | {} | {usd:.0} | {:.0} |",
-            price.usd_per_hour.0 as f64 / UNITS_PER_USD as f64,
+            price.per_hour.0 as f64 / UNITS_PER_USD as f64,
             price.as_of,
             usd / millions,
         );
@@ -185,7 +185,7 @@ fn claims(page: &mut String) {
     }
     page.push_str(
         "\nBoth compare with systems that are not named, on a day that is not ours. In a fleet that Tokenwatt watches the same questions have \
-         measured answers: `perf_per_watt` and `cost_per_million_tokens` by `host_type`, `carbon` by region, `unit_cost_trend` for how they go.\n",
+         measured answers: `perf_per_watt` by `host_type`, `cost_per_million_tokens` by model, `carbon` by region, `unit_cost_trend` for how they go.\n",
     );
 }
 

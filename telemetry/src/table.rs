@@ -19,7 +19,7 @@ pub use calls::{REQUESTS, TOKENS};
 pub use devices::{DEVICES, NODES};
 pub use operations::{ALERTS, BILLING, COLLECTORS, QUARANTINE};
 pub use otlp::{HISTOGRAMS, LOGS, METRICS, SPANS};
-pub use reference::{BUDGETS, GRID, POWER_MODELS, PRICES, SLOS};
+pub use reference::{BUDGETS, DISCOUNTS, EXCHANGE_RATES, GRID, INVENTORY, POWER_MODELS, PRICES, SLOS};
 pub use rollups::{COSTS_1H, DEVICES_1M, HOSTS_1M, REQUESTS_1M, TOKENS_1M, USAGE_1H};
 
 /// One table of the lake; its name tells it from the others.
@@ -111,6 +111,9 @@ pub const TABLES: &[&Table] = &[
     &METRICS,
     &HISTOGRAMS,
     &PRICES,
+    &DISCOUNTS,
+    &EXCHANGE_RATES,
+    &INVENTORY,
     &POWER_MODELS,
     &GRID,
     &SLOS,

@@ -63,7 +63,7 @@ impl From<&Price> for Quote {
     fn from(price: &Price) -> Quote {
         let told = format!("{} {} in {}", price.option, price.host_type, price.region);
         let told = format!("{told} ({}, as of {}, {})", price.confidence, price.as_of, price.source);
-        Quote { usd_per_hour: price.usd_per_hour, told }
+        Quote { usd_per_hour: price.per_hour, told }
     }
 }
 

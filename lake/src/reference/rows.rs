@@ -2,12 +2,21 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Decimal128Array, Float64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
-use arrow::datatypes::{Field, Schema};
+use arrow::array::{
+    ArrayRef, Decimal128Array, Float64Array, Float64Builder, Int64Array, ListBuilder, RecordBatch, StringArray,
+    TimestampMicrosecondArray,
+};
+use arrow::datatypes::{DataType, Field, Schema};
 use service::Result;
+use telemetry::inventory;
+use telemetry::list::Dated;
+use telemetry::power::list::Listed;
+use telemetry::price::discount::Discount;
+use telemetry::price::rate::Rate;
 use telemetry::price::{self, Price};
 use telemetry::table::schema::{MONEY_PRECISION, MONEY_SCALE};
-use telemetry::table::{GRID, POWER_MODELS, PRICES, Table};
+use telemetry::table::{DISCOUNTS, EXCHANGE_RATES, GRID, INVENTORY, POWER_MODELS, PRICES, Table};
+use telemetry::unit::Usd;
 use telemetry::{grid, power};
 
 use super::unfit;
@@ -22,8 +31,9 @@ pub(super) fn prices() -> Result<RecordBatch> {
 /// # Errors
 /// `Internal`.
 pub fn of_prices(rows: &[Price], book: Option<&str>) -> Result<RecordBatch> {
-    let usd = Decimal128Array::from_iter_values(rows.iter().map(|row| row.usd_per_hour.0));
-    let usd = usd.with_precision_and_scale(MONEY_PRECISION, MONEY_SCALE).map_err(|e| unfit(&PRICES, e))?;
+    let is_usd = |row: &&Price| row.currency == "USD";
+    let usd = rows.iter().map(|row| Some(row).filter(is_usd).map(|row| row.per_hour));
+    let other = rows.iter().map(|row| Some(row).filter(|row| !is_usd(row)).map(|row| row.per_hour));
     let from = times(rows.iter().map(|row| row.effective_from_us));
     let to: TimestampMicrosecondArray = rows.iter().map(|row| row.effective_to_us).collect();
     let columns: Vec<(&str, ArrayRef)> = vec![
@@ -32,8 +42,8 @@ pub fn of_prices(rows: &[Price], book: Option<&str>) -> Result<RecordBatch> {
         ("region", text(rows.iter().map(|row| &row.region))),
         ("zone", optional(rows.iter().map(|row| row.zone.as_deref()))),
         ("option", text(rows.iter().map(|row| &row.option))),
-        ("usd_per_hour", Arc::new(usd)),
-        ("currency", text(rows.iter().map(|_| "USD"))),
+        ("usd_per_hour", money(&PRICES, usd)?),
+        ("currency", text(rows.iter().map(|row| &row.currency))),
         ("effective_from", from),
         ("effective_to", Arc::new(to.with_timezone("UTC"))),
         ("source", text(rows.iter().map(|row| &row.source))),
@@ -41,6 +51,7 @@ pub fn of_prices(rows: &[Price], book: Option<&str>) -> Result<RecordBatch> {
         ("confidence", text(rows.iter().map(|row| &row.confidence))),
         ("note", optional(rows.iter().map(|row| row.note.as_deref()))),
         ("book", optional(rows.iter().map(|_| book))),
+        ("price_per_hour", money(&PRICES, other)?),
     ];
     batch(&PRICES, columns)
 }
@@ -81,6 +92,106 @@ pub(super) fn grid() -> Result<RecordBatch> {
         ("confidence", text(rows.iter().map(|row| &row.confidence))),
     ];
     batch(&GRID, columns)
+}
+
+/// Discounts as rows of table `discounts`; `contract` names the list.
+///
+/// # Errors
+/// `Internal`.
+pub fn of_discounts(rows: &[Discount], contract: &str) -> Result<RecordBatch> {
+    let mut columns: Vec<(&str, ArrayRef)> = vec![
+        ("host_type", optional(rows.iter().map(|row| row.host_type.as_deref()))),
+        ("region", optional(rows.iter().map(|row| row.region.as_deref()))),
+        ("option", text(rows.iter().map(|row| &row.option))),
+        ("factor", money(&DISCOUNTS, rows.iter().map(|row| Some(row.factor)))?),
+        ("contract", text(rows.iter().map(|_| contract))),
+    ];
+    columns.splice(0..0, dated(rows.iter().map(|row| &row.dated)));
+    batch(&DISCOUNTS, columns)
+}
+
+/// Rates as rows of table `exchange_rates`.
+///
+/// # Errors
+/// `Internal`.
+pub fn of_rates(rows: &[Rate]) -> Result<RecordBatch> {
+    let mut columns: Vec<(&str, ArrayRef)> = vec![
+        ("currency", text(rows.iter().map(|row| &row.currency))),
+        ("usd_per_unit", money(&EXCHANGE_RATES, rows.iter().map(|row| Some(row.usd)))?),
+    ];
+    columns.splice(0..0, dated(rows.iter().map(|row| &row.dated)));
+    batch(&EXCHANGE_RATES, columns)
+}
+
+/// Power models as rows of table `power_models`; `list` names the list that they are from.
+///
+/// # Errors
+/// `Internal`.
+pub fn of_power_models(rows: &[Listed], list: &str) -> Result<RecordBatch> {
+    let mut columns: Vec<(&str, ArrayRef)> = vec![
+        ("device", text(rows.iter().map(|row| &row.device))),
+        ("boundary", text(rows.iter().map(|row| &row.boundary))),
+        ("idle_w", doubles(rows.iter().map(|row| row.idle_w))),
+        ("max_w", doubles(rows.iter().map(|row| row.max_w))),
+        ("load", points(rows, |(load, _)| *load)),
+        ("load_w", points(rows, |(_, watts)| *watts)),
+        ("method", text(rows.iter().map(|row| &row.method))),
+        ("list", text(rows.iter().map(|_| list))),
+    ];
+    columns.splice(0..0, dated(rows.iter().map(|row| &row.dated)));
+    batch(&POWER_MODELS, columns)
+}
+
+/// Hosts as rows of table `inventory`; `list` names the list that they are from.
+///
+/// # Errors
+/// `Internal`.
+pub fn of_inventory(rows: &[inventory::Listed], list: &str) -> Result<RecordBatch> {
+    let chips: Int64Array = rows.iter().map(|row| row.chips).collect();
+    let mut columns: Vec<(&str, ArrayRef)> = vec![
+        ("host_id", text(rows.iter().map(|row| &row.host_id))),
+        ("host_type", text(rows.iter().map(|row| &row.host_type))),
+        ("region", text(rows.iter().map(|row| &row.region))),
+        ("zone", optional(rows.iter().map(|row| row.zone.as_deref()))),
+        ("option", optional(rows.iter().map(|row| row.option.as_deref()))),
+        ("account", optional(rows.iter().map(|row| row.account.as_deref()))),
+        ("chips", Arc::new(chips)),
+        ("list", text(rows.iter().map(|_| list))),
+    ];
+    columns.splice(0..0, dated(rows.iter().map(|row| &row.dated)));
+    batch(&INVENTORY, columns)
+}
+
+/// One side of the curves; unknown where there is none.
+fn points(rows: &[Listed], of: fn(&(f64, f64)) -> f64) -> ArrayRef {
+    let element = Field::new("element", DataType::Float64, true);
+    let mut lists = ListBuilder::new(Float64Builder::new()).with_field(element);
+    for row in rows {
+        row.curve.iter().for_each(|point| lists.values().append_value(of(point)));
+        lists.append(!row.curve.is_empty());
+    }
+    Arc::new(lists.finish())
+}
+
+/// When facts hold and who says so; `time` is the start.
+fn dated<'a>(rows: impl Iterator<Item = &'a Dated> + Clone) -> Vec<(&'static str, ArrayRef)> {
+    let from = times(rows.clone().map(|row| row.from_us));
+    let to: TimestampMicrosecondArray = rows.clone().map(|row| row.to_us).collect();
+    vec![
+        ("time", Arc::clone(&from)),
+        ("effective_from", from),
+        ("effective_to", Arc::new(to.with_timezone("UTC"))),
+        ("source", text(rows.clone().map(|row| &row.source))),
+        ("as_of", text(rows.clone().map(|row| &row.as_of))),
+        ("confidence", text(rows.clone().map(|row| &row.confidence))),
+        ("note", optional(rows.map(|row| row.note.as_deref()))),
+    ]
+}
+
+fn money(table: &Table, amounts: impl Iterator<Item = Option<Usd>>) -> Result<ArrayRef> {
+    let amounts: Decimal128Array = amounts.map(|amount| amount.map(|amount| amount.0)).collect();
+    let amounts = amounts.with_precision_and_scale(MONEY_PRECISION, MONEY_SCALE).map_err(|e| unfit(table, e))?;
+    Ok(Arc::new(amounts))
 }
 
 fn batch(table: &Table, columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {

@@ -2,11 +2,22 @@ WITH charges AS (
   -- what a bill charges for a host's own time, as `node_cost` reads it
   SELECT host_id, CAST(time AS BIGINT) AS from_us, CAST(charge_to AS BIGINT) AS to_us, max(region) AS region, max(host_type) AS host_type,
     first_value("option" ORDER BY quantity DESC NULLS LAST, "option") AS "option",
-    sum(list_cost) AS list_cost, sum(effective_cost) AS effective_cost, sum(billed_cost) AS billed_cost
-  FROM billing
-  WHERE charge_kind = 'host_time' AND currency = 'USD' AND charge_to > time AND charge_to <= time + INTERVAL '32 days'
-    AND time < arrow_cast($to, 'Timestamp(Microsecond, Some("UTC"))')
-    AND charge_to > arrow_cast($from, 'Timestamp(Microsecond, Some("UTC"))')
+    sum(list_usd) AS list_cost, sum(effective_usd) AS effective_cost, sum(billed_usd) AS billed_cost
+  FROM (
+    SELECT b.host_id, b.time, b.charge_to, b.region, b.host_type, b."option", b.quantity,
+      money_scale(b.list_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT)) AS list_usd,
+      money_scale(b.effective_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT)) AS effective_usd,
+      money_scale(b.billed_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT)) AS billed_usd
+    FROM billing AS b
+    LEFT JOIN (
+      SELECT currency, effective_from, effective_to, CAST(round(CAST(usd_per_unit AS DOUBLE) * 1000000000.0) AS BIGINT) AS billionths
+      FROM exchange_rates
+    ) AS r ON r.currency = b.currency AND r.effective_from <= b.time AND (r.effective_to IS NULL OR r.effective_to > b.time)
+    WHERE b.charge_kind = 'host_time' AND (b.currency = 'USD' OR r.currency IS NOT NULL)
+      AND b.charge_to > b.time AND b.charge_to <= b.time + INTERVAL '32 days'
+      AND b.time < arrow_cast($to, 'Timestamp(Microsecond, Some("UTC"))')
+      AND b.charge_to > arrow_cast($from, 'Timestamp(Microsecond, Some("UTC"))')
+  )
   GROUP BY host_id, time, charge_to
 ),
 charged AS (
@@ -73,9 +84,11 @@ split AS (
   )
 )
 SELECT time, region, model, environment, cluster, pool, host_id, host_type, tenant, namespace, part, currency,
-  CASE WHEN has_no_list THEN rate_share ELSE list_cost END AS list_cost, effective_share AS effective_cost, billed_share AS billed_cost,
+  CASE WHEN has_no_list THEN rate_share ELSE list_cost END AS list_cost,
+  -- what a discount says holds until a bill says otherwise
+  CASE WHEN is_billed THEN effective_share WHEN strpos(basis, '; effective') > 0 THEN effective_cost END AS effective_cost, billed_share AS billed_cost,
   energy_j, device_us, tokens,
-  CASE WHEN NOT has_no_list THEN basis WHEN rate_share IS NULL THEN 'no price' ELSE bill_basis END AS basis,
+  CASE WHEN NOT has_no_list AND is_billed THEN split_part(basis, '; effective', 1) WHEN NOT has_no_list THEN basis WHEN rate_share IS NULL THEN 'no price' ELSE bill_basis END AS basis,
   CASE WHEN is_billed THEN split || '; bill by shares of the hour' ELSE split END AS method,
   CASE WHEN NOT has_no_list THEN confidence WHEN rate_share IS NOT NULL THEN 'measured' END AS confidence,
   boundary, energy_method, energy_confidence, price_as_of

@@ -8,10 +8,10 @@ use telemetry::table::{BILLING, BUDGETS, DEVICES, NODES, PRICES, REQUESTS};
 
 use super::world::{NOON, World};
 
-const MINUTE: i64 = 60_000_000;
-const HOUR: i64 = 60 * MINUTE;
-const REGION: &str = "eu-west-1";
-const INF2: &str = "inf2.48xlarge";
+pub(super) const MINUTE: i64 = 60_000_000;
+pub(super) const HOUR: i64 = 60 * MINUTE;
+pub(super) const REGION: &str = "eu-west-1";
+pub(super) const INF2: &str = "inf2.48xlarge";
 
 /// A sample of an engine that does nothing: the host is there.
 fn sample(at_us: i64, host: &str, kind: &str, more: Value) -> Value {
@@ -22,18 +22,18 @@ fn sample(at_us: i64, host: &str, kind: &str, more: Value) -> Value {
     with(sample, more)
 }
 
-fn with(mut row: Value, more: Value) -> Value {
+pub(super) fn with(mut row: Value, more: Value) -> Value {
     let (Some(fields), Value::Object(more)) = (row.as_object_mut(), more) else { panic!("objects") };
     fields.extend(more);
     row
 }
 
 /// Samples at the boundaries of minutes `from..=to` after noon: whole minutes `from..to` are charged.
-fn seen(host: &str, kind: &str, from: i64, to: i64) -> Vec<Value> {
+pub(super) fn seen(host: &str, kind: &str, from: i64, to: i64) -> Vec<Value> {
     (from..=to).map(|minute| sample(NOON + minute * MINUTE, host, kind, json!({}))).collect()
 }
 
-fn price(kind: &str, option: &str, usd_per_hour: &str, more: Value) -> Value {
+pub(super) fn price(kind: &str, option: &str, usd_per_hour: &str, more: Value) -> Value {
     let price = json!({
         "time": NOON - 24 * HOUR, "effective_from": NOON - 24 * HOUR, "host_type": kind, "region": REGION, "option": option,
         "usd_per_hour": usd_per_hour, "currency": "USD", "confidence": "published", "as_of": "2026-11-01", "source": "list",
@@ -42,7 +42,7 @@ fn price(kind: &str, option: &str, usd_per_hour: &str, more: Value) -> Value {
 }
 
 /// A charge of a host's own time from noon on.
-fn charge(
+pub(super) fn charge(
     host: &str,
     kind: &str,
     option: &str,
@@ -60,7 +60,7 @@ fn charge(
 }
 
 /// The hour from noon on.
-const RANGE: &str = "time >= TIMESTAMP '2026-11-29T12:00:00Z' AND time < TIMESTAMP '2026-11-29T13:00:00Z'";
+pub(super) const RANGE: &str = "time >= TIMESTAMP '2026-11-29T12:00:00Z' AND time < TIMESTAMP '2026-11-29T13:00:00Z'";
 
 /// The amounts of the only row of `bill_by_host` in that hour, and its finding. The parts add up to what the bill says.
 async fn beside_the_bill(world: &World) -> Vec<Value> {

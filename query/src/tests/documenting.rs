@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, path::Path, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use service::{Deps, clock::Clock};
-use telemetry::table::{BILLING, BUDGETS, COLLECTORS, DEVICES, HISTOGRAMS, NODES, PRICES, REQUESTS, TOKENS};
+use telemetry::table::{BILLING, BUDGETS, COLLECTORS, DEVICES, HISTOGRAMS, INVENTORY, NODES, PRICES, REQUESTS, TOKENS};
 
 use super::world::{NOON, World};
 use crate::{functions, system, views::VIEWS};
@@ -80,6 +80,11 @@ async fn lake() -> World {
     world.write(&REQUESTS, &minutes().map(call).collect::<Vec<_>>()).await;
     let tokens: Vec<_> = minutes().flat_map(|minute| (0..3).map(move |index| token(minute, index))).collect();
     world.write(&TOKENS, &tokens).await;
+    // for whom it was nobody says
+    let mut nobodys = token(2, 0);
+    nobodys["trace_id"] = json!("u");
+    nobodys.as_object_mut().expect("an object").remove("tenant");
+    world.write(&TOKENS, &[nobodys]).await;
     let unpriced = host(
         NOON + MINUTE,
         json!({"kind": "host", "host_id": "i-2", "host_type": "custom-npu.8x", "instance": "i-2/0"}),
@@ -94,6 +99,9 @@ async fn lake() -> World {
         "option": "on_demand", "usd_per_hour": "12.98127", "currency": "USD", "confidence": "published", "source": "test"});
     world.write(&PRICES, &[price]).await;
     world.write(&BILLING, &[charge()]).await;
+    let silent = json!({"time": NOON - 180 * MINUTE, "effective_from": NOON - 180 * MINUTE, "host_id": "i-9", "host_type": "inf2.48xlarge",
+        "region": "eu-west-1", "option": "on_demand", "source": "asset list", "list": "default"});
+    world.write(&INVENTORY, &[silent]).await;
     let budget = json!({"time": NOON, "effective_from": NOON, "name": "acme", "allocation_key": "tenant", "allocation_value": "acme",
         "amount": "25000", "currency": "USD", "period": "month", "enforcement": "soft", "source": "tokenwatt.toml"});
     world.write(&BUDGETS, &[budget]).await;

@@ -293,3 +293,34 @@ async fn grams_are_joules_times_two_dated_factors() {
     };
     assert_eq!(world.rows(sql).await, [of(average, 455.6875), of(marginal, 640.7455)]);
 }
+
+/// Half of the minute the engine ran: the curve of the operator's list says 400 W there, 24,000 J in 60 s, where a line from rest to full load
+/// would say 300 W. The newer model that comes with Tokenwatt is not asked.
+#[tokio::test]
+async fn a_measured_curve_goes_before_watts_at_rest_and_full_load() {
+    let world = World::new().await;
+    let curve = json!({
+        "time": NOON - 1, "effective_from": NOON - 86_400_000_000_i64, "device": "inf2.48xlarge", "boundary": "wall", "idle_w": 100.0,
+        "max_w": 500.0, "load": [0.0, 0.5, 1.0], "load_w": [100.0, 400.0, 500.0], "method": "load_curve", "source": "meter",
+        "confidence": "measured", "list": "lab",
+    });
+    world.write(&POWER_MODELS, &[model("inf2.48xlarge", "wall"), curve]).await;
+    world.write(&DEVICES, &[engine(NOON, 0), engine(NOON + 60_000_000, 30)]).await;
+    let rows = world.rows("SELECT joules, boundary, method, confidence FROM host_energy").await;
+    assert_eq!(rows, [[json!(24_000.0), json!("wall"), json!("load_curve"), json!("measured")]]);
+}
+
+/// Two types of hardware in one region: 50 tokens over 100 J, and 50 over 200 J.
+#[tokio::test]
+async fn efficiency_is_told_by_hardware() {
+    let world = World::new().await;
+    for (host, kind, joules) in [("i-1", "inf2.48xlarge", 100.0), ("i-2", "trn1.32xlarge", 200.0)] {
+        let counter = |at: i64, joules: f64| sample(at, host, "chip", json!({"energy_j": joules, "host_type": kind}));
+        world.write(&DEVICES, &[counter(NOON, 0.0), counter(NOON + 50_000_000, joules)]).await;
+        world.write(&TOKENS, &[token(NOON + 50_000_000, host, 0, 50)]).await;
+    }
+    let rows = world.rows("SELECT host_type, hosts, tokens_per_joule FROM perf_per_watt ORDER BY host_type").await;
+    assert_eq!(json!(rows), json!([["inf2.48xlarge", 1, 0.5], ["trn1.32xlarge", 1, 0.25]]));
+    let rows = world.rows("SELECT host_type, joules_per_output_token FROM energy_per_token ORDER BY host_type").await;
+    assert_eq!(json!(rows), json!([["inf2.48xlarge", 2.0], ["trn1.32xlarge", 4.0]]));
+}

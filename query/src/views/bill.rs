@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use telemetry::table::{BILLING, DEVICES};
+use telemetry::table::{BILLING, COSTS_1H, DEVICES, INVENTORY};
 
 use super::{Around, NOTHING, View, ViewColumn, column};
 
@@ -19,7 +19,7 @@ const A_DAY: Around = Around { before: Duration::from_secs(86_400), after: Durat
 pub(super) const UNPRICED: View = View {
     name: "unpriced",
     doc: "Hosts without a price, per hour, region, type and purchase option, and why: the work list of the price book. Their cost is \
-          in no sum.",
+          in no sum. A price or a bill in a currency without a rate is here too: nothing is converted by a guess.",
     sql: include_str!("unpriced.sql"),
     columns: &[
         column("time", "", "start of the hour"),
@@ -31,6 +31,58 @@ pub(super) const UNPRICED: View = View {
         column("option_source", "", "where the purchase option is from: bill, telemetry or assumed"),
     ],
     passes: &[&DEVICES],
+    tables: A_DAY,
+    views: A_DAY,
+    keys: &[],
+};
+
+pub(super) const SILENT_HOSTS: View = View {
+    name: "silent_hosts",
+    doc: "Hosts of an imported inventory in the hours of the last 31 days in which neither telemetry nor a bill knows of them, and what such \
+          an hour is by the price book. They are in no other sum: an inventory says that somebody pays, not what. Hosts that a bill charges \
+          and nobody heard of are rows of `node_cost` (`is_silent`).",
+    sql: include_str!("silent_hosts.sql"),
+    columns: &[
+        column("time", "", "start of the hour"),
+        OPTION,
+        column("model", "", "unknown: an inventory does not say"),
+        column("option_source", "", "where the purchase option is from: inventory or assumed"),
+        PRICE,
+        column("cost_usd", "USD", "the price of that hour; unknown without a price"),
+        column("basis", "", "which price: list with the purchase option, `list, assumed on-demand` or `no price`"),
+        column("method", "", "how the time is known: whole hour"),
+        column("price_as_of", "", "when the price's source was current"),
+        column("price_source", "", "where the price was read"),
+        column("price_confidence", "", "how far the price can be trusted"),
+        column("listed_by", "", "source of the inventory's row"),
+        column("listed_as_of", "", "when that source was current"),
+        column("idle_policy", "", "what became of idle time: show, for all of the hour is"),
+    ],
+    passes: &[&INVENTORY],
+    tables: NOTHING,
+    views: A_DAY,
+    keys: &[],
+};
+
+pub(super) const UNNAMED_TENANTS: View = View {
+    name: "unnamed_tenants",
+    doc: "What calls cost that name no tenant, per hour and by all that they do say: the work list of whoever gives tenants their names. A \
+          gateway names the tenant of a key, an engine behind none is told by `tokenwatt.tenant`. Idle and padding are not in it.",
+    sql: include_str!("unnamed_tenants.sql"),
+    columns: &[
+        column("time", "", "start of the hour"),
+        column("cost_usd", "USD", "cost of those calls at the price that `basis` names"),
+        column("effective_cost_usd", "USD", "amortised cost of them; unknown without a bill or a negotiated discount"),
+        column("output_tokens", "{token}", "output tokens of those calls"),
+        column("device_us", "us", "device time of those calls"),
+        column("hosts", "{host}", "hosts that served them"),
+        column("reason", "", "what is missing"),
+        column("basis", "", "which prices"),
+        column("method", "", "how cost was split"),
+        column("price_as_of", "", "as-of date of the oldest price used"),
+        column("idle_policy", "", "what became of idle time: hide (left out)"),
+    ],
+    passes: &[&COSTS_1H],
     tables: NOTHING,
     views: A_DAY,
     keys: &[],

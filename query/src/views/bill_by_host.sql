@@ -2,10 +2,10 @@ WITH charges AS (
   SELECT host_id, time, CAST(time AS BIGINT) AS from_us, CAST(charge_to AS BIGINT) AS to_us, max(region) AS region,
     max(host_type) AS host_type,
     first_value("option" ORDER BY charge_kind, quantity DESC NULLS LAST, "option") AS "option",
-    sum(CASE WHEN charge_kind = 'host_time' THEN list_cost END) AS list_usd,
-    sum(CASE WHEN charge_kind = 'host_time' THEN effective_cost END) AS effective_usd,
-    sum(CASE WHEN charge_kind = 'host_time' THEN billed_cost END) AS billed_usd,
-    sum(CASE WHEN charge_kind <> 'host_time' THEN effective_cost END) AS other_usd,
+    sum(CASE WHEN charge_kind = 'host_time' THEN in_usd_list END) AS list_usd,
+    sum(CASE WHEN charge_kind = 'host_time' THEN in_usd_effective END) AS effective_usd,
+    sum(CASE WHEN charge_kind = 'host_time' THEN in_usd_billed END) AS billed_usd,
+    sum(CASE WHEN charge_kind <> 'host_time' THEN in_usd_effective END) AS other_usd,
     CASE WHEN max(CASE WHEN charge_kind = 'host_time' THEN 1 END) = 1 THEN
       -- what is charged beside a host's time by the hour, such as its image, makes no hour longer
       coalesce(
@@ -14,8 +14,20 @@ WITH charges AS (
       )
     END AS paid_us,
     max(bill) AS bill, max(imported_at) AS imported_at
-  FROM billing
-  WHERE host_id IS NOT NULL AND currency = 'USD' AND charge_to > time AND charge_to <= time + INTERVAL '32 days'
+  FROM (
+    -- another currency by the rate that held when the charge began
+    SELECT b.host_id, b.time, b.charge_to, b.region, b.host_type, b."option", b.charge_kind, b.quantity, b.bill, b.imported_at,
+      money_scale(b.list_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT)) AS in_usd_list,
+      money_scale(b.effective_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT)) AS in_usd_effective,
+      money_scale(b.billed_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT)) AS in_usd_billed
+    FROM billing AS b
+    LEFT JOIN (
+      SELECT currency, effective_from, effective_to, source, usd_per_unit, CAST(round(CAST(usd_per_unit AS DOUBLE) * 1000000000.0) AS BIGINT) AS billionths
+      FROM exchange_rates
+    ) AS r ON r.currency = b.currency AND r.effective_from <= b.time AND (r.effective_to IS NULL OR r.effective_to > b.time)
+    WHERE b.host_id IS NOT NULL AND (b.currency = 'USD' OR r.currency IS NOT NULL)
+      AND b.charge_to > b.time AND b.charge_to <= b.time + INTERVAL '32 days'
+  )
   GROUP BY host_id, time, charge_to
 ),
 periods AS (

@@ -12,7 +12,7 @@ const ALL: Around = Around { before: Duration::from_secs(92 * 86_400), after: Du
 pub(super) const BUDGET_STATUS: View = View {
     name: "budget_status",
     doc: "Each budget in force (`[[budget]]`) and how it stands now: spent in its period, last period, burn, forecast and when it is \
-          exhausted. Spent is the effective cost of the bill where there is one, else the estimate. A tenant's or namespace's cost is \
+          exhausted. Spent is the effective cost, of the bill or at a negotiated discount, where there is one, else the estimate. A tenant's or namespace's cost is \
           that of its requests; a region's, model's or pool's has idle, padding and the rest in it. `burn_usd_per_day` is the cost \
           of the last 24 hours; the band of the forecast takes the cheapest and the dearest of the seven days before that had cost. \
           Nothing is stopped by a hard budget.",
@@ -25,7 +25,11 @@ pub(super) const BUDGET_STATUS: View = View {
         column("budget_usd", "USD", "limit per period"),
         column("spent_usd", "USD", "cost in the period so far"),
         column("estimated_usd", "USD", "the same at the prices that `basis` names, without any bill"),
-        column("effective_usd", "USD", "amortised cost of it that bills know of, unknown without one"),
+        column(
+            "effective_usd",
+            "USD",
+            "amortised cost of it, by bills or at a negotiated discount; unknown without either",
+        ),
         column("share", "1", "spent over the limit"),
         column("last_period_usd", "USD", "cost of the calendar period before, whole"),
         column("burn_usd_per_day", "USD/d", "cost of the last 24 hours"),

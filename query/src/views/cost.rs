@@ -15,7 +15,8 @@ const IDLE_POLICY: ViewColumn = column(
 const BASIS: ViewColumn = column(
     "basis",
     "",
-    "which price: `list` (the price book) or `bill` with the purchase option, `list, assumed on-demand` where the option is unknown, or `no price`",
+    "which price: `list` (the price book) or `bill` with the purchase option, `list, assumed on-demand` where the option is unknown, or `no price`; \
+     `effective × 0.9 by NAME` where effective cost is the list's at a negotiated discount, since no bill says it yet",
 );
 const METHOD: ViewColumn = column("method", "", "how cost was split: by device time, or the whole host");
 const PRICE: ViewColumn = column("usd_per_hour", "USD/h", "price of the hosts at that time");
@@ -26,8 +27,11 @@ const INPUT: ViewColumn = column("input_tokens", "{token}", "input tokens of cal
 const OLDEST: ViewColumn = column("oldest_price_as_of", "", "as-of date of the oldest price used");
 const AS_OF: ViewColumn = column("price_as_of", "", "when the price's source was current");
 const PRICE_CONFIDENCE: ViewColumn = column("price_confidence", "", "how far the price can be trusted");
-const EFFECTIVE: ViewColumn =
-    column("effective_cost_usd", "USD", "amortised cost, by the bill's rate; unknown without a bill");
+const EFFECTIVE: ViewColumn = column(
+    "effective_cost_usd",
+    "USD",
+    "amortised cost by the bill's rate, else list cost at a negotiated discount; unknown without either",
+);
 const BILLED: ViewColumn =
     column("billed_cost_usd", "USD", "invoiced cost, by the bill's rate; unknown without a bill");
 const WEIGHT: ViewColumn = column("weight", "us", "what the split goes by: device time, else time in flight");
@@ -154,12 +158,17 @@ pub(super) const NODE_COST: View = View {
         column(
             "effective_cost_usd",
             "USD",
-            "amortised cost of the time charged, at the bill's rate; unknown without a bill",
+            "amortised cost of the time charged, at the bill's rate, else `cost_usd` at the negotiated discount in force; unknown without either",
         ),
         column(
             "billed_cost_usd",
             "USD",
             "invoiced cost of the time charged, at the bill's rate; unknown without a bill",
+        ),
+        column(
+            "without_rate",
+            "",
+            "currency of the price, where no exchange rate is in force that turns it into dollars",
         ),
     ],
     passes: &[&DEVICES],

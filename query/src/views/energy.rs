@@ -30,7 +30,7 @@ const VALID: ViewColumn = column(
 pub(super) const PERF_PER_WATT: View = View {
     name: "perf_per_watt",
     doc: "Output tokens divided by joules over the same hosts and the same windows, which is tokens per second per watt. One row per \
-          minute, region, model, boundary, method and confidence; hosts that report no energy are in none. To sum up, divide \
+          minute, region, model, host type, boundary, method and confidence; hosts that report no energy are in none. To sum up, divide \
           `sum(output_tokens)` by `sum(joules)`, and name the boundary.",
     sql: include_str!("perf_per_watt.sql"),
     columns: &[

@@ -96,13 +96,16 @@ known AS (
 ),
 modelled AS (
   SELECT k.minute, k.region, k.host_id, k.host_type,
-    coalesce(k.joules, (m.idle_w + (m.max_w - m.idle_w) * least(k.duty, 1.0)) * CAST(k.wall_us AS DOUBLE) / 1000000.0) AS joules,
-    k.devices, coalesce(k.boundary, m.boundary) AS boundary, k.method, coalesce(k.confidence, m.confidence) AS confidence, k.from_us, k.to_us,
-    k.coverage, k.largest_gap_s, k.flaw, m.idle_w, k.joules IS NULL AS is_modelled, m.effective_from, m.source
+    coalesce(k.joules,
+      coalesce(load_watts(m.load, m.load_w, least(k.duty, 1.0)), m.idle_w + (m.max_w - m.idle_w) * least(k.duty, 1.0)) * CAST(k.wall_us AS DOUBLE) / 1000000.0
+    ) AS joules,
+    k.devices, coalesce(k.boundary, m.boundary) AS boundary,
+    CASE WHEN k.joules IS NULL AND m.load IS NOT NULL THEN 'load_curve' ELSE k.method END AS method, coalesce(k.confidence, m.confidence) AS confidence, k.from_us, k.to_us,
+    k.coverage, k.largest_gap_s, k.flaw, m.idle_w, k.joules IS NULL AS is_modelled, m.list, m.effective_from, m.source
   FROM known AS k
   LEFT JOIN power_models AS m ON m.device = k.host_type AND CAST(m.effective_from AS BIGINT) <= k.minute * 60000000
     AND (m.effective_to IS NULL OR CAST(m.effective_to AS BIGINT) > k.minute * 60000000)
-    AND (m.boundary = k.boundary OR (k.boundary IS NULL AND m.idle_w IS NOT NULL AND m.max_w IS NOT NULL))
+    AND (m.boundary = k.boundary OR (k.boundary IS NULL AND (m.load IS NOT NULL OR (m.idle_w IS NOT NULL AND m.max_w IS NOT NULL))))
 ),
 chosen AS (
   -- a meter before a model, the widest boundary, the newest model
@@ -110,7 +113,8 @@ chosen AS (
       PARTITION BY minute, host_id
       ORDER BY is_modelled,
         CASE boundary WHEN 'facility' THEN 0 WHEN 'wall' THEN 1 WHEN 'node' THEN 2 WHEN 'board' THEN 3 WHEN 'chip' THEN 4 ELSE 5 END,
-        effective_from DESC NULLS LAST, source
+        -- an operator's own model before what comes with Tokenwatt
+        list IS NULL, effective_from DESC NULLS LAST, source
     ) AS choice
   FROM modelled
   WHERE joules IS NOT NULL

@@ -43,14 +43,26 @@ paid AS (
     SELECT host_id, CAST(time AS BIGINT) AS from_us, CAST(charge_to AS BIGINT) AS to_us,
       max(region) AS region, max(zone) AS zone, max(host_type) AS host_type,
       first_value("option" ORDER BY quantity DESC NULLS LAST, "option") AS "option",
-      sum(list_cost) AS list_cost, sum(effective_cost) AS effective_cost, sum(billed_cost) AS billed_cost,
+      sum(list_usd) AS list_cost, sum(effective_usd) AS effective_cost, sum(billed_usd) AS billed_cost,
       -- what is charged beside a host's time by the hour, such as its image, makes no hour longer
       coalesce(
         CAST(least(round(sum(quantity) * 3600000000.0), CAST(CAST(charge_to AS BIGINT) - CAST(time AS BIGINT) AS DOUBLE)) AS BIGINT),
         CAST(charge_to AS BIGINT) - CAST(time AS BIGINT)
       ) AS paid_us
-    FROM billing
-    WHERE charge_kind = 'host_time' AND currency = 'USD' AND charge_to > time AND charge_to <= time + INTERVAL '32 days'
+    FROM (
+      -- another currency by the rate that held when the charge began; without one it is in no sum
+      SELECT b.host_id, b.time, b.charge_to, b.region, b.zone, b.host_type, b."option", b.quantity,
+        money_scale(b.list_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT)) AS list_usd,
+        money_scale(b.effective_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT)) AS effective_usd,
+        money_scale(b.billed_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT)) AS billed_usd
+      FROM billing AS b
+      LEFT JOIN (
+        SELECT currency, effective_from, effective_to, source, usd_per_unit, CAST(round(CAST(usd_per_unit AS DOUBLE) * 1000000000.0) AS BIGINT) AS billionths
+        FROM exchange_rates
+      ) AS r ON r.currency = b.currency AND r.effective_from <= b.time AND (r.effective_to IS NULL OR r.effective_to > b.time)
+      WHERE b.charge_kind = 'host_time' AND (b.currency = 'USD' OR r.currency IS NOT NULL)
+        AND b.charge_to > b.time AND b.charge_to <= b.time + INTERVAL '32 days'
+    )
     GROUP BY host_id, time, charge_to
   )
 ),
@@ -125,19 +137,37 @@ charged AS (
   LEFT JOIN bills AS b ON b.host_id = m.host_id AND b.hour = m.minute / 60
 ),
 priced AS (
-  SELECT c.*, p.usd_per_hour, p.as_of, p.confidence, p.source, p.effective_from,
+  SELECT c.*, p.as_of, p.confidence, p.effective_from,
+    coalesce(p.usd_per_hour, money_scale(p.price_per_hour, r.billionths, CAST(1000000000 AS BIGINT))) AS usd_per_hour,
+    -- a price that no rate turns into dollars is none
+    CASE WHEN p.usd_per_hour IS NULL AND r.currency IS NULL THEN p.currency END AS without_rate,
+    p.source || coalesce('; ' || p.currency || ' at ' || CAST(CAST(r.usd_per_unit AS DOUBLE) AS VARCHAR) || ' USD by ' || r.source, '') AS source,
+    d.millionths, '; effective × ' || CAST(CAST(d.factor AS DOUBLE) AS VARCHAR) || ' by ' || d.contract AS discount,
     row_number() OVER (
       PARTITION BY c.minute, c.host_id
       -- the newest word of a host on its capacity; then an operator's own book before what comes with Tokenwatt, a zone's price before its
       -- region's, then the newest and the firmest
       ORDER BY c.capacity_seen DESC, c."option", p.book IS NULL, p.zone IS NULL, p.effective_from DESC,
-        CASE p.confidence WHEN 'measured' THEN 0 WHEN 'published' THEN 1 WHEN 'secondary' THEN 2 ELSE 3 END, p.book, p.usd_per_hour
+        CASE p.confidence WHEN 'measured' THEN 0 WHEN 'published' THEN 1 WHEN 'secondary' THEN 2 ELSE 3 END, p.book, p.usd_per_hour,
+        -- a discount of a type before one of all, of a region before one of all, then the newest
+        d.host_type IS NULL, d.region IS NULL, d.effective_from DESC, d.contract
     ) AS place
   FROM charged AS c
   LEFT JOIN prices AS p ON p.host_type = c.host_type AND p.region = c.region AND p."option" = c."option"
     AND (p.zone IS NULL OR p.zone = c.zone)
     AND CAST(p.effective_from AS BIGINT) <= c.minute * 60000000
     AND (p.effective_to IS NULL OR CAST(p.effective_to AS BIGINT) > c.minute * 60000000)
+  LEFT JOIN (
+    SELECT currency, effective_from, effective_to, source, usd_per_unit, CAST(round(CAST(usd_per_unit AS DOUBLE) * 1000000000.0) AS BIGINT) AS billionths
+    FROM exchange_rates
+  ) AS r ON r.currency = p.currency AND CAST(r.effective_from AS BIGINT) <= c.minute * 60000000
+    AND (r.effective_to IS NULL OR CAST(r.effective_to AS BIGINT) > c.minute * 60000000)
+  LEFT JOIN (
+    SELECT host_type, region, "option", effective_from, effective_to, factor, contract, CAST(round(CAST(factor AS DOUBLE) * 1000000.0) AS BIGINT) AS millionths
+    FROM discounts
+  ) AS d ON d."option" = p."option" AND (d.host_type IS NULL OR d.host_type = p.host_type) AND (d.region IS NULL OR d.region = p.region)
+    AND CAST(d.effective_from AS BIGINT) <= c.minute * 60000000
+    AND (d.effective_to IS NULL OR CAST(d.effective_to AS BIGINT) > c.minute * 60000000)
 )
 SELECT arrow_cast(c.minute * 60000000, 'Timestamp(Microsecond, Some("UTC"))') AS time, c.region, c.model,
   c.host_id, c.host_type, c."option", coalesce(c.usd_per_hour, c.billed_usd_per_hour) AS usd_per_hour, c.charged_us,
@@ -147,13 +177,16 @@ SELECT arrow_cast(c.minute * 60000000, 'Timestamp(Microsecond, Some("UTC"))') AS
     WHEN c.usd_per_hour IS NULL THEN 'bill, ' || replace(c."option", '_', '-')
     WHEN c.option_source = 'assumed' THEN 'list, assumed on-demand'
     ELSE 'list, ' || replace(c."option", '_', '-')
-  END AS basis,
+  END || CASE WHEN c.effective_cost_usd IS NULL AND c.usd_per_hour IS NOT NULL THEN coalesce(c.discount, '') ELSE '' END AS basis,
   c.as_of AS price_as_of,
   CASE WHEN c.usd_per_hour IS NULL AND c.billed_usd_per_hour IS NOT NULL THEN 'measured' ELSE c.confidence END AS price_confidence,
   CASE WHEN c.usd_per_hour IS NULL AND c.billed_usd_per_hour IS NOT NULL THEN 'bill' ELSE c.source END AS price_source,
   c.has_engine, c.requests, c.input_tokens, c.output_tokens,
   CASE WHEN c.has_engine THEN 'engine window' WHEN c.is_silent THEN 'whole minute' ELSE 'between sightings' END AS method,
   c.option_source, c.effective_from AS price_effective_from, c.is_silent,
-  c.list_cost_usd, c.effective_cost_usd, c.billed_cost_usd
+  c.list_cost_usd,
+  coalesce(c.effective_cost_usd, money_scale(money_scale(c.usd_per_hour, c.millionths, CAST(1000000 AS BIGINT)), c.charged_us, CAST(3600000000 AS BIGINT)))
+    AS effective_cost_usd,
+  c.billed_cost_usd, c.without_rate
 FROM priced AS c
 WHERE c.place = 1

@@ -39,7 +39,7 @@ hosts AS (
   LEFT JOIN loaded AS l ON l.minute = e.minute AND l.host_id = e.host_id
   WHERE e.to_us > e.from_us
 )
-SELECT time, region, served_model AS model, boundary, method, confidence,
+SELECT time, region, served_model AS model, host_type, boundary, method, confidence,
   count(DISTINCT host_id) AS hosts,
   coalesce(sum(output_tokens), 0) AS output_tokens,
   sum(joules) AS joules,
@@ -48,4 +48,4 @@ SELECT time, region, served_model AS model, boundary, method, confidence,
   sum(joules / (CAST(to_us - from_us AS DOUBLE) / 1000000.0)) AS power_w,
   min(coverage) AS coverage, bool_and(is_valid) AS is_valid
 FROM hosts
-GROUP BY time, region, served_model, boundary, method, confidence
+GROUP BY time, region, served_model, host_type, boundary, method, confidence

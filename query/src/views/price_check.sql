@@ -11,12 +11,18 @@ paid AS (
     sum(CASE WHEN "option" = 'on_demand' THEN list_cost ELSE effective_cost END) AS cost,
     CAST(round(sum(quantity) * 3600000000.0) AS BIGINT) AS paid_us
   FROM (
-    SELECT time, region, host_type, "option", sum(list_cost) AS list_cost, sum(effective_cost) AS effective_cost,
+    SELECT b.time, b.region, b.host_type, b."option",
+      sum(money_scale(b.list_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT))) AS list_cost,
+      sum(money_scale(b.effective_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT))) AS effective_cost,
       -- what is charged beside a host's time by the hour, such as its image, makes no hour longer
-      least(sum(quantity), CAST(CAST(charge_to AS BIGINT) - CAST(time AS BIGINT) AS DOUBLE) / 3600000000.0) AS quantity
-    FROM billing
-    WHERE charge_kind = 'host_time' AND currency = 'USD'
-    GROUP BY host_id, time, charge_to, region, host_type, "option"
+      least(sum(b.quantity), CAST(CAST(b.charge_to AS BIGINT) - CAST(b.time AS BIGINT) AS DOUBLE) / 3600000000.0) AS quantity
+    FROM billing AS b
+    LEFT JOIN (
+      SELECT currency, effective_from, effective_to, source, usd_per_unit, CAST(round(CAST(usd_per_unit AS DOUBLE) * 1000000000.0) AS BIGINT) AS billionths
+      FROM exchange_rates
+    ) AS r ON r.currency = b.currency AND r.effective_from <= b.time AND (r.effective_to IS NULL OR r.effective_to > b.time)
+    WHERE b.charge_kind = 'host_time' AND (b.currency = 'USD' OR r.currency IS NOT NULL)
+    GROUP BY b.host_id, b.time, b.charge_to, b.region, b.host_type, b."option"
   ) AS hours
   GROUP BY date_trunc('day', time), region, host_type, "option"
 ),

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::curve::{self, FULL_W, Unseen, median};
+use super::list;
 
 /// The text of `docs/power.md`.
 pub fn markdown() -> String {
     let mut page = String::from(HEAD);
     curves(&mut page);
     models(&mut page);
+    own(&mut page);
     page.push_str(GRID);
     page
 }
@@ -34,6 +36,24 @@ measured is in no sum, and the coverage says how much that is.\n\n\
 **Attribution**: a host's joules are shared over its replicas by chips. Of a replica's, `idle` is the power model's watts at rest times the \
 time without a step (where the model has the same boundary; else the share of the time), and the rest follows device time. \
 Requests + padding + idle + unattributed + shared are the host's joules.\n";
+
+fn own(page: &mut String) {
+    page.push_str(
+        "\n## Own models\n\n```sh\ntokenwatt import power power.csv                    # the list `default`\n\
+         tokenwatt import power --list lab curves.csv        # another one beside it\n```\n\nA list takes the place of the one of its name as a \
+         whole, and any list goes before what comes with Tokenwatt. A measured curve is followed on straight lines between its points, the load \
+         being the share of the minute in which the host's engines ran (`load_curve`); without one the watts at rest and at full load are taken \
+         by that share (`tdp`). Neither takes the place of a meter.\n\n| column | | meaning |\n|---|---|---|\n",
+    );
+    for column in list::COLUMNS {
+        let needed = if column.needed { "needed" } else { "" };
+        let _ = writeln!(page, "| `{}` | {needed} | {} |", column.name, column.doc);
+    }
+    page.push_str(
+        "\n```csv\ndevice,boundary,load,load_w,effective_from,source\n\
+         p5.48xlarge,wall,0 0.1 0.25 0.5 1,3900 6100 7400 8600 10200,2026-11-01,rack meter of 2026-11-03\n```\n",
+    );
+}
 
 fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)

@@ -1,6 +1,6 @@
 //! Dated facts. A row holds from `effective_from`; a look-up names the instant it asks for, never "the latest".
 
-use super::{Column, PROVENANCE, Role, Table, double, doubles, money, text, time};
+use super::{Column, PROVENANCE, Role, Table, double, doubles, int, money, text, time};
 
 const KEY_TIME: &[Column] = &[time("time", "effective_from, by which the row is filed")];
 
@@ -26,8 +26,73 @@ pub const PRICES: Table = Table {
             "book",
             "price book that holds the row; unknown for rows that come with Tokenwatt, which any book outranks",
         )],
+        &[money(
+            "price_per_hour",
+            "",
+            "price of the whole host an hour in `currency`, where that is not USD; usd_per_hour is unknown then",
+        )],
     ],
     order: &["host_type", "region", "option", "effective_from"],
+    retention_days: None,
+    role: Role::Reference,
+};
+
+/// Negotiated discounts.
+pub const DISCOUNTS: Table = Table {
+    name: "discounts",
+    doc: "what is paid of the price in the book under one purchase option, by contract, from a date on",
+    groups: &[
+        KEY_TIME,
+        &[
+            text("host_type", "instance type, unknown where it is of all"),
+            text("region", "cloud region, unknown where it is of all"),
+            text("option", "purchase option whose price it is of"),
+            money("factor", "1", "dollars paid for one dollar at the price in the book"),
+        ],
+        PROVENANCE,
+        &[text("contract", "name of the list that holds the row")],
+    ],
+    order: &["option", "host_type", "region", "effective_from"],
+    retention_days: None,
+    role: Role::Reference,
+};
+
+/// Exchange rates.
+pub const EXCHANGE_RATES: Table = Table {
+    name: "exchange_rates",
+    doc: "dollars for one unit of another currency, from a date on; one row of a currency holds at any instant",
+    groups: &[
+        KEY_TIME,
+        &[
+            text("currency", "ISO 4217 code of the other currency"),
+            money("usd_per_unit", "USD", "dollars for one unit of it"),
+        ],
+        PROVENANCE,
+    ],
+    order: &["currency", "effective_from"],
+    retention_days: None,
+    role: Role::Reference,
+};
+
+/// Hosts that are paid for, whether or not anything is heard of them.
+pub const INVENTORY: Table = Table {
+    name: "inventory",
+    doc: "a host that somebody pays for, from a date on, by a list of theirs",
+    groups: &[
+        KEY_TIME,
+        &[
+            text("host_id", "the host, the key that joins telemetry"),
+            text("host_type", "instance type"),
+            text("region", "cloud region"),
+            text("zone", "availability zone"),
+            text("option", "purchase option, unknown where the list does not say"),
+            text("account", "account that pays"),
+            int("chips", "{chip}", "accelerator chips in it"),
+        ],
+        PROVENANCE,
+        &[text("list", "list that holds the row")],
+    ],
+    order: &["host_id", "effective_from"],
     retention_days: None,
     role: Role::Reference,
 };
@@ -48,6 +113,7 @@ pub const POWER_MODELS: Table = Table {
             text("method", "what the figure is: tdp, load_curve or percent_of_max"),
         ],
         PROVENANCE,
+        &[text("list", "list that holds the row; unknown for rows that come with Tokenwatt, which any list outranks")],
     ],
     order: &["device", "effective_from"],
     retention_days: None,

@@ -1,0 +1,141 @@
+//! Golden cases of negotiated discounts and of other currencies. Each answer is worked out by hand in the comment above it.
+
+use serde_json::{Value, json};
+use telemetry::table::{BILLING, DEVICES, DISCOUNTS, EXCHANGE_RATES, INVENTORY, PRICES};
+
+use super::cost::{HOUR, INF2, MINUTE, RANGE, REGION, charge, price, seen, with};
+use super::world::{NOON, World};
+
+fn discount(factor: &str, from_us: i64, more: Value) -> Value {
+    let row = json!({"time": from_us, "effective_from": from_us, "option": "on_demand", "factor": factor, "source": "contract 4711",
+        "as_of": "2026-11-01", "confidence": "published", "contract": "edp"});
+    with(row, more)
+}
+
+fn rate(usd: &str, from_us: i64, to_us: Option<i64>) -> Value {
+    json!({"time": from_us, "effective_from": from_us, "effective_to": to_us, "currency": "EUR", "usd_per_unit": usd, "source": "ECB",
+        "as_of": "2026-11-29", "confidence": "published"})
+}
+
+const SIDES: &str = "SELECT basis, count(*), sum(cost_usd), sum(effective_cost_usd), sum(billed_cost_usd)";
+
+/// 16.22658 USD/h is 0.270443 a minute. At nine tenths it is 14.603922 USD/h, which is 0.2433987 a minute: of the 30 minutes in which
+/// the contract holds 30 × 0.2433987 = 7.301961. A discount of the region goes before the one of all: 0.8 × 16.22658 ÷ 60 × 30 =
+/// 6.490632. Spot has none.
+#[tokio::test]
+async fn a_discount_holds_from_its_date_on_beside_the_list_price() {
+    for (more, factor, effective) in [
+        (json!({}), "0.9", "7.301961000000"),
+        (json!({"factor": "0.8", "region": REGION}), "0.8", "6.490632000000"),
+        (json!({"factor": "0.5", "region": "us-east-1"}), "0.9", "7.301961000000"),
+        (json!({"factor": "0.5", "option": "spot"}), "0.9", "7.301961000000"),
+        (
+            json!({"factor": "0.5", "effective_to": NOON - MINUTE, "effective_from": NOON - HOUR}),
+            "0.9",
+            "7.301961000000",
+        ),
+    ] {
+        let world = World::new().await;
+        world.write(&PRICES, &[price(INF2, "on_demand", "16.22658", json!({}))]).await;
+        world.write(&DEVICES, &seen("i-1", INF2, 0, 60)).await;
+        let half = NOON + 30 * MINUTE;
+        world.write(&DISCOUNTS, &[discount("0.9", half, json!({})), discount("0.9", half, more.clone())]).await;
+        let found = world.rows(&format!("{SIDES} FROM node_cost WHERE {RANGE} GROUP BY basis ORDER BY basis")).await;
+        let list = "list, assumed on-demand";
+        let expected = json!([
+            [list, 30, "8.113290000000", null, null],
+            [format!("{list}; effective × {factor} by edp"), 30, "8.113290000000", effective, null]
+        ]);
+        assert_eq!(json!(found), expected, "{more}");
+    }
+}
+
+/// What the discount says is the hour's effective cost for everybody who pays for it, until the bill says 15 USD: then it is that.
+#[tokio::test]
+async fn a_bill_takes_the_place_of_a_discount() {
+    let world = World::new().await;
+    world.write(&PRICES, &[price(INF2, "on_demand", "60", json!({}))]).await;
+    world.write(&DEVICES, &seen("i-1", INF2, 0, 60)).await;
+    world.write(&DISCOUNTS, &[discount("0.75", NOON - HOUR, json!({}))]).await;
+    let split = format!("SELECT sum(list_cost), sum(effective_cost), max(basis) FROM costs_hours WHERE {RANGE}");
+    let basis = "list, assumed on-demand; effective × 0.75 by edp";
+    assert_eq!(json!(world.rows(&split).await), json!([["60.000000000000", "45.000000000000", basis]]));
+    world.write(&BILLING, &[charge("i-1", INF2, "on_demand", 1.0, ["60", "15", "15"], json!({}))]).await;
+    let expected = json!([["60.000000000000", "15.000000000000", "list, on-demand"]]);
+    assert_eq!(json!(world.rows(&split).await), expected);
+}
+
+/// 10 EUR an hour are 11 USD while the euro is at 1.1, and 12 after half past: 30 × 11 ÷ 60 = 30 × 0.183333333333 = 5.49999999999, and
+/// 30 × 0.2 = 6.
+#[tokio::test]
+async fn a_price_in_another_currency_is_converted_by_the_rate_of_the_minute() {
+    let world = World::new().await;
+    let euros =
+        json!({"usd_per_hour": null, "price_per_hour": "10", "currency": "EUR", "book": "mine", "source": "quote"});
+    world.write(&PRICES, &[price(INF2, "on_demand", "0", euros), price(INF2, "on_demand", "99", json!({}))]).await;
+    world.write(&DEVICES, &seen("i-1", INF2, 0, 60)).await;
+    let unpriced = format!("SELECT reason, hosts FROM unpriced WHERE {RANGE}");
+    let reason = "its price is in EUR, and no row of `exchange_rates` is in force";
+    assert_eq!(json!(world.rows(&unpriced).await), json!([[reason, 1]]), "another book's price is no way out");
+    let half = NOON + 30 * MINUTE;
+    world.write(&EXCHANGE_RATES, &[rate("1.1", NOON - HOUR, Some(half)), rate("1.2", half, None)]).await;
+    let sql = format!(
+        "SELECT usd_per_hour, count(*), sum(cost_usd), max(price_source) FROM node_cost WHERE {RANGE} GROUP BY 1 ORDER BY 1"
+    );
+    let expected = json!([
+        ["11.000000000000", 30, "5.499999999990", "quote; EUR at 1.1 USD by ECB"],
+        ["12.000000000000", 30, "6.000000000000", "quote; EUR at 1.2 USD by ECB"]
+    ]);
+    assert_eq!(json!(world.rows(&sql).await), expected);
+    assert_eq!(world.rows(&unpriced).await, Vec::<Vec<Value>>::new());
+}
+
+/// A bill of 10 EUR at list, 9 amortised: in no sum of dollars and on the work list without a rate; at 1.1 it is 11 and 9.9 USD, and the
+/// price of an hour where the book has none. Its own amounts stay.
+#[tokio::test]
+async fn a_bill_in_another_currency_waits_for_a_rate() {
+    let world = World::new().await;
+    world.write(&DEVICES, &seen("i-1", INF2, 0, 60)).await;
+    let euros = charge("i-1", INF2, "on_demand", 1.0, ["10", "9", "9"], json!({"currency": "EUR"}));
+    world.write(&BILLING, &[euros]).await;
+    let unpriced = format!("SELECT reason, host_id FROM unpriced WHERE {RANGE} ORDER BY reason");
+    let expected = json!([
+        ["its bill is in EUR, and no row of `exchange_rates` is in force", "i-1"],
+        ["no row of `prices` in force for inf2.48xlarge, on-demand, in eu-west-1", "i-1"]
+    ]);
+    assert_eq!(json!(world.rows(&unpriced).await), expected);
+    let bill = format!("SELECT list_usd, effective_usd, finding FROM bill_by_host WHERE {RANGE}");
+    assert_eq!(json!(world.rows(&bill).await), json!([[null, null, "not in any bill"]]));
+    world.write(&EXCHANGE_RATES, &[rate("1.1", NOON - HOUR, None)]).await;
+    let expected = json!([["11.000000000000", "9.900000000000", "no price in the book"]]);
+    assert_eq!(json!(world.rows(&bill).await), expected);
+    // 11 ÷ 60 = 0.183333333333 a minute
+    let cost = format!("SELECT DISTINCT basis, cost_usd, effective_cost_usd FROM node_cost WHERE {RANGE}");
+    let expected = json!([["bill, on-demand", "0.183333333333", "0.165000000000"]]);
+    assert_eq!(json!(world.rows(&cost).await), expected);
+    assert_eq!(world.rows(&unpriced).await, Vec::<Vec<Value>>::new());
+    let totals = world.rows("SELECT currency, list_cost FROM bill_totals").await;
+    assert_eq!(json!(totals), json!([["EUR", "10.000000000000"]]));
+}
+
+/// Half past two: of a host that the list has since noon, telemetry knew in the first hour; the second hour is silent, 16 USD at the
+/// reserved price, and the third is not over. A host that left at noon is missed by nobody, and one without a price has none.
+#[tokio::test]
+async fn a_host_of_the_inventory_that_nobody_hears_of_is_silent() {
+    let clock = super::rolling::Hand::at(NOON + 150 * MINUTE);
+    let world = World::at(service::Deps::new(clock)).await;
+    world.write(&PRICES, &[price(INF2, "reserved", "16", json!({}))]).await;
+    world.write(&DEVICES, &seen("i-1", INF2, 0, 60)).await;
+    let host = |id: &str, kind: &str, to_us: Option<i64>| {
+        json!({"time": NOON - HOUR, "effective_from": NOON, "effective_to": to_us, "host_id": id, "host_type": kind, "region": REGION,
+            "option": "reserved", "chips": 12, "source": "asset list", "as_of": "2026-11-29", "list": "default"})
+    };
+    let rows = [host("i-1", INF2, None), host("i-2", "own.8x", Some(NOON + HOUR)), host("i-3", INF2, Some(NOON))];
+    world.write(&INVENTORY, &rows).await;
+    let sql = "SELECT host_id, time, cost_usd, basis, chips, listed_by FROM silent_hosts ORDER BY host_id, time";
+    let expected = json!([
+        ["i-1", "2026-11-29T13:00:00.000000Z", "16.000000000000", "list, reserved", 12, "asset list"],
+        ["i-2", "2026-11-29T12:00:00.000000Z", null, "no price", 12, "asset list"]
+    ]);
+    assert_eq!(json!(world.rows(sql).await), expected);
+}
