@@ -23,6 +23,7 @@ mod budget;
 mod window;
 mod build;
 mod fold;
+mod restate;
 mod write;
 
 mod progress;

@@ -17,6 +17,7 @@ mod reading;
 mod reckoning;
 mod refusing;
 mod restating;
+mod restatements;
 mod restricting;
 mod rolling;
 mod scanning;

@@ -17,7 +17,7 @@ mod tests;
 
 pub use calls::{REQUESTS, TOKENS};
 pub use devices::{DEVICES, NODES};
-pub use operations::{ALERTS, BILLING, COLLECTORS, QUARANTINE};
+pub use operations::{ALERTS, BILLING, COLLECTORS, QUARANTINE, RESTATEMENTS};
 pub use otlp::{HISTOGRAMS, LOGS, METRICS, SPANS};
 pub use reference::{BUDGETS, DISCOUNTS, EXCHANGE_RATES, GRID, INVENTORY, POWER_MODELS, PRICES, SLOS};
 pub use rollups::{COSTS_1H, DEVICES_1M, HOSTS_1M, REQUESTS_1M, TOKENS_1M, USAGE_1H};
@@ -119,6 +119,7 @@ pub const TABLES: &[&Table] = &[
     &SLOS,
     &BUDGETS,
     &BILLING,
+    &RESTATEMENTS,
     &ALERTS,
     &COLLECTORS,
     &QUARANTINE,

@@ -68,7 +68,7 @@ enum How {
 }
 
 /// A file computed: where it begins, its rows, and the versions of the sources that they come from.
-type Computed = (i64, Vec<RecordBatch>, Versions);
+pub(super) type Computed = (i64, Vec<RecordBatch>, Versions);
 
 impl Builder {
     /// One round. Again after an error, or by another process, it does what is left.
@@ -90,6 +90,7 @@ impl Builder {
             return Ok(Done::default());
         };
         let (parts, left, folded) = self.parts(rollup, &plan).await?;
+        self.restate(rollup, rounds, (&plan.built, &sources), &parts).await?;
         let (next, done) = plan.after(rollup, left, folded);
         let mut adds: Vec<FileAdd> = Vec::with_capacity(parts.len());
         let mut removes = Vec::new();

@@ -58,6 +58,34 @@ pub const BILLING: Table = Table {
     role: Role::Operations,
 };
 
+/// What hours cost before, and now.
+pub const RESTATEMENTS: Table = Table {
+    name: "restatements",
+    doc: "an amount of an hour that was computed before and is another one now, and why; `time` is the start of the hour",
+    groups: &[&[
+        time("time", "start of the hour"),
+        text("region", "cloud region"),
+        text("model", "model"),
+        text("host_type", "instance type"),
+        text("tenant", "for whom"),
+        text("namespace", "Kubernetes namespace"),
+        text("part", "requests, padding, idle, shared or unattributed"),
+        money("list_before", "USD", "cost at the price in the book, as it was"),
+        money("list_after", "USD", "cost at the price in the book, as it is since"),
+        money("effective_before", "USD", "amortised cost, as it was"),
+        money("effective_after", "USD", "amortised cost, as it is since"),
+        money("billed_before", "USD", "invoiced cost, as it was"),
+        money("billed_after", "USD", "invoiced cost, as it is since"),
+        text("basis_before", "which prices it was"),
+        text("basis_after", "which prices it is since"),
+        text("reason", "what came since the hour was computed: the table, and the name of the import that brought it"),
+        time("restated_at", "when the hour was computed again"),
+    ]],
+    order: &["tenant", "region", "time"],
+    retention_days: Some(400),
+    role: Role::Operations,
+};
+
 /// Notifications received from Alertmanager.
 pub const ALERTS: Table = Table {
     name: "alerts",
