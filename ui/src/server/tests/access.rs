@@ -216,6 +216,10 @@ async fn a_token_is_exchanged_for_a_session_that_scripts_and_other_sites_do_not_
     assert!(!html.contains("chip bounds"), "she sees everything");
     let (_, html) = house.see("/cost", &house.signed_in(&house.acme).await).await;
     assert!(html.contains("only acme, acme-dev") && html.contains("asked by acme"), "{html}");
+    assert!(
+        !html.contains("no data yet"),
+        "how fresh the whole is, is not told, which does not mean that there is nothing"
+    );
     // Over TLS, here or at a proxy, the cookie is one that no other name of the site can set.
     let secure = house.enter(&house.ann, &[("x-forwarded-proto", "https")]).await;
     let set = header_of(&secure, "set-cookie");
