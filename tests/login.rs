@@ -27,7 +27,7 @@ async fn intruders_get_nothing_from_the_dashboard() {
         principal("acme", "reader", &acme.1, "acme"),
         principal(ODD, "reader", &odd.1, "*"),
         format!("[[budget]]\nname = \"odd\"\nkey = \"tenant\"\nvalue = \"{ODD}\"\nusd = \"10\"\nperiod = \"month\"\n"),
-        "[[slo]]\nname = \"tight\"\nindicator = \"ttft\"\nthreshold = 0.5\nobjective = 0.99\n".to_owned(),
+        "[[slo]]\nname = \"tight\"\nindicator = \"ttft_s\"\nthreshold = 0.5\nobjective = 0.99\n".to_owned(),
     ];
     let settings = world.write("named.toml", &settings.concat()).display().to_string();
     let server = world.up_with(&["--config", &settings]);

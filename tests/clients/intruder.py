@@ -18,7 +18,7 @@ import urllib.request
 
 from questions_fleet import attributes
 from selenium import webdriver
-from selenium.common.exceptions import NoAlertPresentException
+from selenium.common.exceptions import NoAlertPresentException, WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -143,8 +143,18 @@ def until(driver, what, holds):
     WebDriverWait(driver, PATIENCE_S).until(lambda _: holds(), f"{what}: {driver.current_url}\n{text(driver)[:1500]}")
 
 
+def steady(look):
+    """What is seen; a page that renews itself meanwhile is looked at again."""
+    for _ in range(10):
+        try:
+            return look()
+        except WebDriverException:
+            time.sleep(0.2)
+    return look()
+
+
 def text(driver):
-    return find(driver, "body").text
+    return steady(lambda: find(driver, "body").text)
 
 
 def path(driver):
@@ -194,7 +204,8 @@ def the_login_behaves(driver):
         driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     find(driver, "#token").send_keys("tw_wrong")
     find(driver, ".entry button.main").click()
-    assert "belongs to nobody here" in find(driver, "[role=alert]").text
+    until(driver, "a wrong token is refused", lambda: "belongs to nobody here" in text(driver))
+    assert find(driver, "[role=alert]")
     shots(driver, "login-refused")
     # A session that somebody planted before is not the one afterwards.
     driver.add_cookie({"name": "tokenwatt_session", "value": "a" * 64, "path": "/"})
@@ -235,7 +246,8 @@ def unharmed(driver, where):
 
 
 def hrefs(driver, start):
-    return sorted({link.get_attribute("href")[len(BASE):] for link in driver.find_elements(By.CSS_SELECTOR, f"main a[href^='{start}']")})
+    links = lambda: driver.find_elements(By.CSS_SELECTOR, f"main a[href^='{start}']")
+    return steady(lambda: sorted({link.get_attribute("href")[len(BASE):] for link in links()}))
 
 
 def pages(driver):
@@ -416,9 +428,9 @@ def without_scripts():
         until(driver, "signed in", lambda: path(driver) == "/requests" and "acme-own" in text(driver))
         driver.get(find(driver, "a[data-dialog=share]").get_attribute("href"))
         find(driver, ".sharing button.main").click()
-        assert "/shared/" in find(driver, "#link").text
+        until(driver, "the link is made", lambda: "/shared/" in text(driver))
         find(driver, ".reader button").click()
-        assert path(driver) == "/login"
+        until(driver, "signed out", lambda: path(driver) == "/login")
     finally:
         driver.quit()
     print("holds: signing in and out and sharing without scripts")

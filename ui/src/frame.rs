@@ -256,7 +256,9 @@ fn head(app: &App, visit: &Visit, sheet: &Sheet) -> String {
 fn body(app: &App, visit: &Visit, sheet: Sheet) -> impl IntoView {
     let bar = sheet.choices.as_ref().map(|choices| scope::bar(visit, &sheet, choices));
     // Pages without a scope, such as a refused statement, have no data to be fresh or not.
-    let fresh = (sheet.freshness.is_some() || sheet.choices.is_some()).then(|| freshness(sheet.freshness));
+    // Nor is a reader of a part told how fresh the whole is.
+    let is_due = sheet.choices.is_some() && !app.is_bound();
+    let fresh = (sheet.freshness.is_some() || is_due).then(|| freshness(sheet.freshness));
     let dialogs = keys::dialogs(&sheet.scope, sheet.choices.as_ref());
     let notices = notices(&sheet);
     view! {

@@ -135,6 +135,10 @@ pub(crate) fn empty(app: &App, scope: &Scope, choices: &Asked, what: &str) -> An
             );
             view! { <div class="card"><p>{cause}</p><p class="links"><a href=around.link("/requests")>"Go there"</a></p></div> }.into_any()
         }
+        None if app.is_bound() => {
+            view! { <div class="card"><p>{format!("No {what} in this range that {} may see.", app.name())}</p></div> }
+                .into_any()
+        }
         None => first_run(app),
     }
 }

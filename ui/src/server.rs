@@ -188,6 +188,11 @@ impl App {
         self.reader.as_ref().map_or("everybody", |reader| &reader.name)
     }
 
+    /// Whether its reader sees but a part of all rows.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.reader.as_ref().is_some_and(|reader| !reader.sees_everything())
+    }
+
     /// Whether its reader can make links that show others one page.
     pub(crate) fn can_share(&self) -> bool {
         self.reader.is_some() && self.shared.is_none() && !self.access.share_lifetime().is_zero()

@@ -25,6 +25,7 @@ use service::tls::Peer;
 use service::{Deps, Error, Kind};
 use telemetry::contract::{Answering, ApiError, QueryApi, SqlRequest};
 use tower::ServiceExt;
+use tower_http::set_header::SetResponseHeaderLayer;
 
 use super::{App, cookies, is_local, login, share};
 use crate::urlstate::Fields;
@@ -33,6 +34,8 @@ use crate::urlstate::Fields;
 const COOKIE: &str = "tokenwatt_session";
 /// Its name over TLS: browsers take such a name from this very host alone, not from one beside it (RFC 6265bis, `__Host-`).
 const COOKIE_SECURE: &str = "__Host-tokenwatt_session";
+/// What is said of everything that only some may see.
+const KEPT_NOWHERE: HeaderValue = HeaderValue::from_static("private, no-store");
 /// Longest body of a login.
 const BODY_MAX: usize = 16 << 10;
 
@@ -223,6 +226,8 @@ impl Gate {
             .route("/shared/{link}", get(share::shown))
             .fallback(seen)
             .with_state(self)
+            // Kept nowhere: browsers show no page again by the way back once the session's cookie is gone.
+            .layer(SetResponseHeaderLayer::if_not_present(header::CACHE_CONTROL, KEPT_NOWHERE))
     }
 }
 
