@@ -130,7 +130,10 @@ fn attend_in_lanes(heads: Heads, past: &[Past<'_>], queries: &[f32], scores: &mu
         let at = (head / group) * size;
         scores.clear();
         for page in past {
-            scores.extend(page.keys.chunks_exact(width).map(|key| dot(query, &key[at..at + size]) * scale));
+            // A loop and no `extend`, whose closure would be compiled for the narrowest vectors.
+            for key in page.keys.chunks_exact(width) {
+                scores.push(dot(query, &key[at..at + size]) * scale);
+            }
         }
         softmax(scores);
         mix(past, scores, width, at, out);
@@ -176,13 +179,13 @@ fn round_in_lanes(values: &[f32], rounded: &mut [Rounded]) {
 fn mix(past: &[Past<'_>], scores: &[f32], width: usize, at: usize, out: &mut [f32]) {
     let mut done = 0;
     // Several registers at once, so that no addition waits for the one before it.
-    while let Some(out) = out[done..].first_chunk_mut::<{ 4 * LANES }>() {
+    while let Some(out) = out[done..].as_chunks_mut().0.first_chunk_mut::<4>() {
         mix_columns(past, scores, width, at + done, out);
-        done += out.len();
+        done += 4 * LANES;
     }
-    while let Some(out) = out[done..].first_chunk_mut::<LANES>() {
+    while let Some(out) = out[done..].as_chunks_mut().0.first_chunk_mut::<1>() {
         mix_columns(past, scores, width, at + done, out);
-        done += out.len();
+        done += LANES;
     }
     for (index, out) in out.iter_mut().enumerate().skip(done) {
         let values = past.iter().flat_map(|page| page.values.chunks_exact(width));
@@ -191,13 +194,23 @@ fn mix(past: &[Past<'_>], scores: &[f32], width: usize, at: usize, out: &mut [f3
 }
 
 #[inline(always)]
-fn mix_columns<const W: usize>(past: &[Past<'_>], scores: &[f32], width: usize, at: usize, out: &mut [f32; W]) {
-    let mut sums = [0.0_f32; W];
+fn mix_columns<const N: usize>(
+    past: &[Past<'_>],
+    scores: &[f32],
+    width: usize,
+    at: usize,
+    out: &mut [[f32; LANES]; N],
+) {
+    let mut sums = [[0.0_f32; LANES]; N];
     let mut scores = scores.iter();
     for page in past {
         for (value, score) in page.values.chunks_exact(width).zip(&mut scores) {
-            for (sum, value) in sums.iter_mut().zip(&value[at..][..W]) {
-                *sum += score * value;
+            // There always are: a value is as wide as `out` and all before it.
+            let Some(value) = value[at..].as_chunks::<LANES>().0.first_chunk::<N>() else { continue };
+            for register in 0..N {
+                for lane in 0..LANES {
+                    sums[register][lane] += score * value[register][lane];
+                }
             }
         }
     }
