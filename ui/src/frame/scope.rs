@@ -113,7 +113,7 @@ impl Bar<'_> {
         let hidden = Scope { tz: None, ..scope.clone() };
         let current = scope.tz.is_none().then_some("true");
         view! {
-            <details class="absolute">
+            <div class="ranges" role="group" aria-label="Time zone"><details class="absolute">
                 <summary data-key="u" title="time zone ( u )">{zone::name()}</summary>
                 <form method="get" action=self.path.clone()>
                     <p class="links">
@@ -125,7 +125,7 @@ impl Bar<'_> {
                     {self.hidden(&hidden)}
                     <button>"Show"</button>
                 </form>
-            </details>
+            </details></div>
         }
         .into_any()
     }
