@@ -180,6 +180,8 @@ pub(crate) fn ui_options(config: &settings::Ui, deps: &Deps, otlp: Option<(Socke
         otlp_grpc: otlp.map(|(grpc, _)| grpc.to_string()),
         otlp_http: otlp.map(|(_, http)| http.to_string()),
         clock: deps.clock.clone(),
+        // Whoever receives in the same process answers there, too.
+        has_api: otlp.is_some(),
         ..ui::Options::default()
     }
 }

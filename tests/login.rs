@@ -83,6 +83,7 @@ async fn a_dashboard_elsewhere_passes_its_readers_on() {
     assert!(seen.contains("acme") && seen.contains("dashboard") && !seen.contains(">desk<"), "{seen}");
     let whole = see("SELECT count(*) AS n FROM nodes", ("authorization", &format!("Bearer {}", ann.0))).await;
     assert!(whole.contains("served by"), "{whole}");
+    assert!(!whole.contains("format=parquet"), "this port answers no /api/v1/sql, so nothing links to it: {whole}");
     let unknown = see("SELECT 1", ("authorization", &format!("Bearer {}", gone.0))).await;
     assert!(unknown.contains("no reader is called `gone` here"), "{unknown}");
     let (status, output) = desk.stop();

@@ -6,6 +6,7 @@ Sends a small fleet and one call of TOKENS tokens, waits until they can be asked
 """
 
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -142,7 +143,19 @@ def compressed(url):
         return len(answer.read())
 
 
+def prepared():
+    """Says at once what is missing."""
+    for program, package in (("/usr/bin/chromium", "chromium"), ("/usr/bin/chromedriver", "chromium-driver")):
+        if not os.path.exists(program):
+            raise SystemExit(f"{program} is missing: install Debian's {package}")
+    with urllib.request.urlopen(BASE + "/", timeout=PATIENCE_S) as answer:
+        if b"/assets/web/" not in answer.read():
+            raise SystemExit("the server found no web bundle of this build, so there are no islands to measure: run `cargo xtask web`, or name a "
+                             "bundle with TOKENWATT__UI__BUNDLE; else it is looked for in ../web/current beside the binary")
+
+
 def main():
+    prepared()
     started_ms = fill()
     figures = {"runs": RUNS, "request_tokens": TOKENS}
     cold, calls = [], []

@@ -51,18 +51,19 @@ pub(crate) async fn run(args: Args) -> Result<()> {
 
 async fn measured(args: &Args, python: &Path, dir: &Path) -> Result<Value> {
     let server = Server::start(dir).await?;
-    let output = Command::new(python)
+    let child = Command::new(python)
         .args(["-c", SCRIPT, &server.dashboard, &server.otlp])
         .args([args.runs, args.tokens].map(|number| number.to_string()))
-        .stderr(Stdio::inherit())
+        .stdout(Stdio::piped())
         .kill_on_drop(true)
-        .output()
-        .await;
+        .spawn();
     let failed = || {
         let hint = "`cargo xtask test` installs Chromium, chromedriver and selenium, and `cargo xtask web` builds the islands that are measured";
-        Error::unavailable("the dashboard could not be measured; see above").with_hint(hint)
+        Error::unavailable("the dashboard could not be measured; what is missing stands above").with_hint(hint)
     };
-    let output = output.map_err(|error| failed().with_source(error))?;
+    // What it says on standard error goes where ours does.
+    let child = child.map_err(|error| failed().with_source(error))?;
+    let output = child.wait_with_output().await.map_err(|error| failed().with_source(error))?;
     if !output.status.success() {
         return Err(failed());
     }

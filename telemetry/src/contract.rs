@@ -33,6 +33,29 @@ pub struct SqlRequest {
     pub version: BTreeMap<String, i64>,
 }
 
+/// Versions of tables as links carry them: `requests:812,tokens:90`.
+#[must_use]
+pub fn written_versions(versions: &BTreeMap<String, i64>) -> String {
+    let each: Vec<String> = versions.iter().map(|(table, version)| format!("{table}:{version}")).collect();
+    each.join(",")
+}
+
+/// Reads what [`written_versions`] wrote; -1 is the version of a table that nobody had written to.
+///
+/// # Errors
+/// The part that is no version of a table.
+pub fn read_versions(text: &str) -> Result<BTreeMap<String, i64>, String> {
+    let pin = |pin: &str| {
+        let (table, version) = pin.rsplit_once(':').filter(|(table, _)| !table.is_empty())?;
+        let digits = version.strip_prefix('-').unwrap_or(version);
+        let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+        let version = version.parse().ok().filter(|version| is_number && *version >= -1)?;
+        Some((table.to_owned(), version))
+    };
+    let parts = text.split(',').filter(|part| !part.is_empty());
+    parts.map(|part| pin(part).ok_or_else(|| part.to_owned())).collect()
+}
+
 /// One column of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AnswerColumn {

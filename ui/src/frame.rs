@@ -13,6 +13,7 @@ use viz::format::{self, Unit};
 use crate::ask::Asked;
 use crate::assets;
 use crate::islands::{Cursor, Keys, Live, ThemeSwitch};
+use crate::panel::links::HasApi;
 use crate::panel::picture::Here;
 use crate::server::{App, Visit, cookies};
 use crate::sql;
@@ -199,10 +200,13 @@ pub(crate) async fn choices(app: &App, visit: &Visit, scope: &Scope) -> Asked {
 /// Renders a page to HTML. `make` runs inside the reactive owner that its islands need.
 pub(crate) fn render(app: &App, visit: &Visit, make: impl FnOnce() -> Sheet) -> String {
     Owner::new().with(|| {
-        provide_context(Local::of(&Scope::parse(&visit.query), visit.now_us));
+        provide_context(Local::of(&Scope::parse(&visit.query)));
         // Whoever was shown one page has no others, and no images of them.
         if app.shared.is_none() {
             provide_context(Here(visit.here.clone()));
+            if app.options.has_api {
+                provide_context(HasApi);
+            }
         }
         if let Some(pictures) = &visit.pictures {
             provide_context(pictures.clone());

@@ -13,6 +13,7 @@
 //! 6. A page is asked with the rights of whoever looks at it, or of whoever shared it ([`Access`]).
 
 pub mod islands;
+mod times;
 
 #[cfg(feature = "ssr")]
 mod ask;

@@ -56,7 +56,7 @@ fn statements(asked: &[&Asked]) -> Option<AnyView> {
                         <button type="button" class="copy" data-copy="">"Copy SQL"</button>
                         <a href=links::asked("/sql", asked)>"Open"</a>
                         <a href=links::asked("/sql.csv", asked) download="">"CSV"</a>
-                        <a href=links::parquet(&asked.sql, &links::of(asked)) download="">"Parquet"</a>
+                        {links::parquet(&asked.sql, &links::of(asked))}
                     </p>
                     <pre>{stated(asked)}</pre>
                 </li>

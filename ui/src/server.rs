@@ -50,6 +50,8 @@ pub struct Options {
     pub panel_deadline: Duration,
     /// What "now" is.
     pub clock: SharedClock,
+    /// Whether this port answers `/api/v1/sql` too: then panels link to their rows as Parquet, which the query service writes.
+    pub has_api: bool,
 }
 
 impl Default for Options {
@@ -60,6 +62,7 @@ impl Default for Options {
             otlp_http: None,
             panel_deadline: Duration::from_secs(8),
             clock: service::clock::system(),
+            has_api: false,
         }
     }
 }

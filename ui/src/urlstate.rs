@@ -11,6 +11,7 @@ use jiff::tz::TimeZone;
 
 #[cfg(test)]
 use fields::decode;
+pub(crate) use fields::segment;
 pub use fields::{Fields, encode, path};
 pub use filters::{RequestFilter, Sort};
 

@@ -7,10 +7,8 @@ use viz::zone::{Change, Zone};
 
 use crate::urlstate::{Scope, rfc3339};
 
-/// Time around a page's range whose changes of the clock are known, µs: stamps may lie outside of it.
-const AROUND_US: i64 = 400 * 86_400_000_000;
-/// Changes that are told at most: a few years' for any zone.
-const CHANGES_MOST: usize = 64;
+/// Changes of the clock that a stretch of time is told with at most: two hundred years of two a year.
+const CHANGES_MOST: usize = 400;
 
 /// Zones that are offered; any other of the IANA database can be typed.
 pub(crate) const OFFERED: [&str; 12] = [
@@ -28,43 +26,41 @@ pub(crate) const OFFERED: [&str; 12] = [
     "UTC",
 ];
 
-/// The zone of a page while it is rendered, and its name.
+/// The zone of a page while it is rendered.
 #[derive(Clone)]
 pub(crate) struct Local {
-    pub(crate) name: String,
-    pub(crate) zone: Zone,
+    name: String,
+    rules: TimeZone,
 }
 
 impl Local {
     /// That of a scope. A name that this machine has no rules of was dropped when the URL was read.
-    pub(crate) fn of(scope: &Scope, now_us: i64) -> Self {
-        let (from, to) = scope.resolve(now_us);
+    pub(crate) fn of(scope: &Scope) -> Self {
         let known = scope.tz.as_deref().and_then(|name| Some((name, TimeZone::get(name).ok()?)));
-        match known {
-            Some((name, zone)) => {
-                let around = (from.saturating_sub(AROUND_US), to.max(now_us).saturating_add(AROUND_US));
-                Self { name: name.to_owned(), zone: changes(&zone, around) }
-            }
-            None => Self { name: "UTC".to_owned(), zone: Zone::default() },
+        let (name, rules) = known.unwrap_or(("UTC", TimeZone::UTC));
+        Self { name: name.to_owned(), rules }
+    }
+
+    /// The zone between two instants, as charts carry it.
+    fn over(&self, (from_us, to_us): (i64, i64)) -> Zone {
+        let Ok(from) = Timestamp::from_microsecond(from_us) else { return Zone::default() };
+        if self.rules == TimeZone::UTC {
+            return Zone::default();
         }
+        let first = self.rules.to_offset_info(from);
+        let first = Change { from_us, ahead_s: first.offset().seconds(), name: first.abbreviation().to_owned() };
+        let later = self.rules.following(from).take(CHANGES_MOST).map(|change| Change {
+            from_us: change.timestamp().as_microsecond(),
+            ahead_s: change.offset().seconds(),
+            name: change.abbreviation().to_owned(),
+        });
+        Zone::new(std::iter::once(first).chain(later.take_while(|change| change.from_us <= to_us)).collect())
     }
 }
 
-fn changes(zone: &TimeZone, (from_us, to_us): (i64, i64)) -> Zone {
-    let Ok(from) = Timestamp::from_microsecond(from_us) else { return Zone::default() };
-    let first = zone.to_offset_info(from);
-    let first = Change { from_us, ahead_s: first.offset().seconds(), name: first.abbreviation().to_owned() };
-    let later = zone.following(from).take(CHANGES_MOST).map(|change| Change {
-        from_us: change.timestamp().as_microsecond(),
-        ahead_s: change.offset().seconds(),
-        name: change.abbreviation().to_owned(),
-    });
-    Zone::new(std::iter::once(first).chain(later.take_while(|change| change.from_us <= to_us)).collect())
-}
-
-/// The zone of the page that is being rendered.
-pub(crate) fn zone() -> Zone {
-    use_context::<Local>().map(|local| local.zone).unwrap_or_default()
+/// The zone of the page that is being rendered, between two instants.
+pub(crate) fn over(span_us: (i64, i64)) -> Zone {
+    use_context::<Local>().map(|local| local.over(span_us)).unwrap_or_default()
 }
 
 /// Its name, as headings have it.
@@ -74,12 +70,17 @@ pub(crate) fn name() -> String {
 
 /// Time of day of an instant, and whose time that is.
 pub(crate) fn clock(at_us: i64) -> String {
-    viz::hover::clock(at_us, &zone())
+    viz::hover::clock(at_us, &over((at_us, at_us)))
 }
 
 /// What clocks show at an instant, as RFC 3339 without a zone.
 pub(crate) fn local(at_us: i64) -> String {
-    rfc3339(zone().local_us(at_us)).trim_end_matches('Z').to_owned()
+    rfc3339(over((at_us, at_us)).local_us(at_us)).trim_end_matches('Z').to_owned()
+}
+
+/// What the zone's time is called at an instant ("IST").
+pub(crate) fn abbreviation(at_us: i64) -> String {
+    over((at_us, at_us)).name(at_us).to_owned()
 }
 
 #[cfg(test)]
@@ -91,14 +92,24 @@ mod tests {
 
     #[test]
     fn a_named_zone_knows_when_its_clocks_change() {
-        let scope = Scope::parse("tz=Europe/Dublin&from=2026-10-25T00:00&to=2026-10-25T03:00");
-        let local = Local::of(&scope, BACK);
+        let local = Local::of(&Scope::parse("tz=Europe/Dublin"));
         assert_eq!(local.name, "Europe/Dublin");
-        let clock = |at| viz::hover::clock(at, &local.zone);
-        assert_eq!(clock(BACK - 1_000_000), "01:59:59 IST");
-        assert_eq!(clock(BACK), "01:00:00 GMT");
-        assert_eq!(clock(BACK - 300 * 86_400_000_000), "01:00:00 GMT", "the winter before");
-        let utc = Local::of(&Scope::parse("tz=Mars/Olympus"), BACK);
-        assert_eq!((utc.name.as_str(), utc.zone.is_utc()), ("UTC", true));
+        const DAY: i64 = 86_400_000_000;
+        // In and about the range, decades from it, and on both sides of a change.
+        for (at, shown) in [
+            (BACK - 1_000_000, "01:59:59 IST"),
+            (BACK, "01:00:00 GMT"),
+            (BACK - 300 * DAY, "01:00:00 GMT"),
+            (BACK - 20 * 365 * DAY - 100 * DAY, "02:00:00 IST"),
+            (0, "01:00:00 IST"),
+        ] {
+            assert_eq!(viz::hover::clock(at, &local.over((at, at))), shown, "{at}");
+        }
+        let decades = local.over((0, BACK + DAY));
+        for at in [BACK - 1, BACK, 0] {
+            assert_eq!(decades.name(at), local.over((at, at)).name(at), "a long stretch says the same of {at}");
+        }
+        let utc = Local::of(&Scope::parse("tz=Mars/Olympus"));
+        assert_eq!((utc.name.as_str(), utc.over((0, BACK)).is_utc()), ("UTC", true));
     }
 }

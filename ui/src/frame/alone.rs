@@ -6,6 +6,7 @@ use super::{Sheet, freshness, notices};
 use crate::islands::{Cursor, Keys, ThemeSwitch};
 use crate::pages::share::until;
 use crate::server::{Shared, Visit};
+use crate::zone;
 
 /// A page of one part in the middle.
 pub(super) fn plain(visit: &Visit, body: AnyView) -> AnyView {
@@ -39,7 +40,7 @@ pub(super) fn shared(visit: &Visit, sheet: Sheet, shared: &Shared) -> AnyView {
                 </header>
                 <div id="notices">{notices}</div>
                 <main id="main">{sheet.body}</main>
-                <footer class="foot">{format!("{} · all times UTC", visit.here)}</footer>
+                <footer class="foot">{format!("{} · all times {}", visit.here, zone::name())}</footer>
             </div>
             <Cursor/>
             <Keys/>

@@ -15,7 +15,7 @@ const KEYS: [(&str, &str); 13] = [
     ("u", "choose a time zone"),
     ("[  ]", "half a window earlier, later"),
     ("-", "twice as wide"),
-    ("drag", "over a chart: only that stretch"),
+    ("drag", "over a chart: only that stretch; a box over a heat map: what is different about its calls"),
     ("z", "back to the stretch before"),
     (".", "live or paused"),
     ("j  k", "next and previous row of a table"),

@@ -113,7 +113,7 @@ impl Bar<'_> {
         let hidden = Scope { tz: None, ..scope.clone() };
         let current = scope.tz.is_none().then_some("true");
         view! {
-            <details class="absolute">
+            <div class="ranges" role="group" aria-label="Time zone"><details class="absolute">
                 <summary data-key="u" title="time zone ( u )">{zone::name()}</summary>
                 <form method="get" action=self.path.clone()>
                     <p class="links">
@@ -125,7 +125,7 @@ impl Bar<'_> {
                     {self.hidden(&hidden)}
                     <button>"Show"</button>
                 </form>
-            </details>
+            </details></div>
         }
         .into_any()
     }
@@ -160,14 +160,15 @@ impl Bar<'_> {
     }
 }
 
-/// A stretch of time as short as it can be told apart, in the page's zone.
-fn between(from: i64, to: i64) -> String {
-    let zone = zone::zone().name(to).to_owned();
-    let (from, to) = (short(from), short(to));
-    match (from.split_once(' '), to.split_once(' ')) {
-        (Some((day, _)), Some((same, end))) if day == same => format!("{from} – {end} {zone}"),
-        _ => format!("{from} – {to} {zone}"),
-    }
+/// A stretch of time as short as it can be told apart, in the page's zone, which is named once unless clocks change in between.
+fn between(from_us: i64, to_us: i64) -> String {
+    let (begins, ends) = (zone::abbreviation(from_us), zone::abbreviation(to_us));
+    let (from, to) = (short(from_us), short(to_us));
+    let to = match (from.split_once(' '), to.split_once(' ')) {
+        (Some((day, _)), Some((same, end))) if day == same => end,
+        _ => &to,
+    };
+    if begins == ends { format!("{from} – {to} {ends}") } else { format!("{from} {begins} – {to} {ends}") }
 }
 
 /// Day, hours and minutes of an instant, in the page's zone.
@@ -215,5 +216,16 @@ mod tests {
         const NOON: i64 = 1_795_953_600_000_000;
         assert_eq!(between(NOON, NOON + 1_800_000_000), "2026-11-29 12:00 – 12:30 UTC");
         assert_eq!(between(NOON, NOON + 86_400_000_000), "2026-11-29 12:00 – 2026-11-30 12:00 UTC");
+    }
+
+    /// Clocks in Ireland go back at 01:00 UTC on 25 October 2026: the hour before and the hour after have one name but for the zone's.
+    #[test]
+    fn a_stretch_over_a_change_of_the_clock_names_both_times() {
+        const BACK: i64 = 1_792_890_000_000_000;
+        const HOUR: i64 = 3_600_000_000;
+        crate::panel::picture::in_zone(zone::Local::of(&Scope::parse("tz=Europe/Dublin")), || {
+            assert_eq!(between(BACK - HOUR, BACK), "2026-10-25 01:00 IST – 01:00 GMT");
+            assert_eq!(between(BACK, BACK + HOUR), "2026-10-25 01:00 – 02:00 GMT");
+        });
     }
 }

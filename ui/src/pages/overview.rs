@@ -65,7 +65,7 @@ fn body(app: &App, visit: &Visit, scope: &Scope, span: (i64, i64), asks: &Asks) 
                 title: title.to_owned(),
                 unit,
                 span_us: span,
-                zone: crate::zone::zone(),
+                zone: crate::zone::over(span),
                 step_us: sql::step(span) * 1_000_000,
                 at_us,
                 series,

@@ -120,10 +120,11 @@ fn result(answer: &Answer, statement: &str, versions: &Versions) -> AnyView {
         let cells = row.iter().zip(&raw.columns).map(|(value, column)| cell(value, column));
         view! { <tr>{cells.collect_view()}</tr> }
     });
+    let parquet = links::parquet(statement, versions).map(|link| view! { " · "{link} });
     let none = raw.rows.is_empty().then(|| view! { <p class="hint">"The statement ran and returned no rows."</p> });
     view! {
         <section class="panel" aria-label="Result">
-            <p class="served">{served(raw)}" · "<a href=links::link("/sql.csv", statement, versions) download="">"CSV"</a>" · "<a href=links::parquet(statement, versions) download="">"Parquet"</a></p>
+            <p class="served">{served(raw)}" · "<a href=links::link("/sql.csv", statement, versions) download="">"CSV"</a>{parquet}</p>
             {none}
             {picture::of(answer)}
             <div class="scroll" tabindex="0" role="region" aria-label="Rows">

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use leptos::prelude::*;
+use telemetry::contract::{read_versions, written_versions};
+
 use crate::ask::Asked;
 use crate::urlstate::Fields;
 
@@ -18,18 +21,23 @@ pub(crate) fn link(path: &str, sql: &str, versions: &Versions) -> String {
     fields(sql, versions).link(path)
 }
 
-/// All rows of a statement as Parquet, which the query service writes itself.
-pub(crate) fn parquet(sql: &str, versions: &Versions) -> String {
+/// In the context of a page whose port answers `/api/v1/sql`.
+#[derive(Clone)]
+pub(crate) struct HasApi;
+
+/// A link to all rows of a statement as Parquet, which the query service writes itself; nothing where it is not on this port.
+pub(crate) fn parquet(sql: &str, versions: &Versions) -> Option<AnyView> {
+    use_context::<HasApi>()?;
     let mut fields = fields(sql, versions);
     fields.set("format", "parquet".to_owned());
-    fields.link("/api/v1/sql")
+    Some(view! { <a href=fields.link("/api/v1/sql") download="">"Parquet"</a> }.into_any())
 }
 
 fn fields(sql: &str, versions: &Versions) -> Fields {
     let mut fields = Fields::default();
     fields.set("q", sql.to_owned());
     if !versions.is_empty() {
-        fields.set("v", written(versions));
+        fields.set("v", written_versions(versions));
     }
     fields
 }
@@ -44,20 +52,9 @@ pub(crate) fn asked(path: &str, asked: &Asked) -> String {
     link(path, &asked.sql, &of(asked))
 }
 
-fn written(versions: &Versions) -> String {
-    let each: Vec<String> = versions.iter().map(|(table, version)| format!("{table}:{version}")).collect();
-    each.join(",")
-}
-
-/// Reads what [`link`] wrote into the field `v`; what makes no sense is dropped.
+/// Reads what [`link`] wrote into the field `v`. What makes no sense names no version, and the newest is read.
 pub(crate) fn versions(fields: &Fields) -> Versions {
-    let text = fields.long_text("v").unwrap_or_default();
-    let each = text.split(',').filter_map(|pin| {
-        let (table, version) = pin.rsplit_once(':')?;
-        let version = version.parse().ok().filter(|version| *version >= -1)?;
-        Some((table.to_owned(), version))
-    });
-    each.collect()
+    read_versions(&fields.long_text("v").unwrap_or_default()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -70,6 +67,8 @@ mod tests {
             Versions::from([("eu.requests".to_owned(), 812), ("tokens@7".to_owned(), 7), ("billing".to_owned(), -1)]);
         let link = link("/sql", "SELECT 1", &pinned);
         assert_eq!(versions(&Fields::parse(link.split_once('?').unwrap().1)), pinned, "{link}");
-        assert_eq!(versions(&Fields::parse("v=requests:-2,x,tokens:3")), Versions::from([("tokens".to_owned(), 3)]));
+        for nonsense in ["v=requests:-2,tokens:3", "v=x", "v=requests:+1", "v=:3", ""] {
+            assert_eq!(versions(&Fields::parse(nonsense)), Versions::new(), "{nonsense}");
+        }
     }
 }

@@ -10,6 +10,7 @@ use viz::escape;
 
 use crate::assets;
 use crate::frame::Theme;
+use crate::times::TIMES;
 use crate::urlstate::{Fields, rfc3339};
 use crate::zone;
 
@@ -71,8 +72,7 @@ pub(crate) fn kept(picture: Picture) -> AnyView {
 fn link(here: &str, picture: &Picture) -> String {
     let (path, query) = here.split_once('?').unwrap_or((here, ""));
     let mut of = Fields::default();
-    let moving = ["range", "from", "to", "time", "time.window", "live"];
-    for (name, value) in Fields::parse(query).iter().filter(|(name, _)| !moving.contains(name)) {
+    for (name, value) in Fields::parse(query).iter().filter(|(name, _)| !TIMES.contains(name)) {
         of.set(name, value.to_owned());
     }
     of.set("from", rfc3339(picture.span_us.0));

@@ -32,7 +32,7 @@ impl Axis {
             title: title.to_owned(),
             unit,
             span_us: self.span_us,
-            zone: zone::zone(),
+            zone: zone::over(self.span_us),
             step_us: self.step_s * 1_000_000,
             at_us: series.0,
             series: series.1,

@@ -8,7 +8,7 @@ use super::{App, Visit, is_from_elsewhere, is_local};
 use crate::frame::Theme;
 use crate::pages;
 use crate::panel::picture::{self, Pictures};
-use crate::urlstate::{Fields, Scope};
+use crate::urlstate::{Fields, Scope, segment};
 use crate::zone::Local;
 
 /// The image; `theme=dark` in dark colours.
@@ -34,14 +34,13 @@ pub(super) async fn svg(State(app): State<App>, RawQuery(query): RawQuery, heade
         return (StatusCode::NOT_FOUND, words).into_response();
     };
     let theme = Theme::named(fields.text("theme").as_deref());
-    let image =
-        picture::in_zone(Local::of(&Scope::parse(&visit.query), visit.now_us), || picture::image(&found, theme, path));
+    let image = picture::in_zone(Local::of(&Scope::parse(&visit.query)), || picture::image(&found, theme, path));
     ([(header::CONTENT_TYPE, "image/svg+xml; charset=utf-8")], image).into_response()
 }
 
 /// Renders a page for its charts; whether there is one.
 async fn drawn(app: &App, visit: &Visit, path: &str) -> bool {
-    let segments: Vec<String> = path.trim_matches('/').split('/').map(decoded).collect();
+    let segments: Vec<String> = path.trim_matches('/').split('/').map(segment).collect();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     match segments[..] {
         [""] => drop(pages::overview::page(app, visit).await),
@@ -57,11 +56,4 @@ async fn drawn(app: &App, visit: &Visit, path: &str) -> bool {
         _ => return false,
     }
     true
-}
-
-/// A segment of a path as its page knows it.
-fn decoded(segment: &str) -> String {
-    // Fields decode a plus too, which stands for itself in a path.
-    let field = format!("segment={}", segment.replace('+', "%2B"));
-    Fields::parse(&field).long_text("segment").unwrap_or_default()
 }

@@ -293,6 +293,22 @@ async fn an_answer_over_time_is_drawn_and_any_answer_is_a_file() {
     assert_eq!(get_page(Fleet::Down, "/sql.csv?q=SELECT+1").await.0, StatusCode::SERVICE_UNAVAILABLE);
 }
 
+/// Rows are offered as Parquet where the query service answers on the same port, and nowhere else.
+#[tokio::test]
+async fn parquet_is_linked_where_somebody_writes_it() {
+    for has_api in [true, false] {
+        let options = Options { clock: Arc::new(Noon), has_api, ..Options::default() };
+        for path in ["/latency", "/sql?q=SELECT+1"] {
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            let response = router(Arc::new(Fleet::Busy), options.clone()).oneshot(request).await.unwrap();
+            let bytes = response.into_body().collect().await.unwrap().to_bytes();
+            let html = String::from_utf8_lossy(&bytes);
+            assert_eq!(html.contains("/api/v1/sql?q="), has_api, "{path}");
+            assert_eq!(html.contains("format=parquet"), has_api, "{path}");
+        }
+    }
+}
+
 /// Each chart of each page is an image of its own, the very drawing of the page.
 #[tokio::test]
 async fn every_chart_is_an_image_by_itself() {

@@ -63,6 +63,12 @@ pub fn path(segments: &[&str]) -> String {
     path
 }
 
+/// A segment of such a path as its page knows it.
+pub(crate) fn segment(text: &str) -> String {
+    // Fields take a plus for a space, which stands for itself in a path.
+    decode(&text.replace('+', "%2B"))
+}
+
 /// Percent-encodes all but the letters that a query may hold as they are.
 pub fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -1,12 +1,10 @@
 //! A statement in a link: what a page offers as a file, and what a spreadsheet or a notebook reads by its address.
 
-use std::collections::BTreeMap;
-
 use axum::{
     http::{HeaderValue, header},
     response::Response,
 };
-use telemetry::contract::{ApiError, SqlRequest};
+use telemetry::contract::{ApiError, SqlRequest, read_versions};
 
 use super::Format;
 
@@ -18,12 +16,16 @@ use super::Format;
 pub(super) fn parse(query: &str) -> Result<(Format, SqlRequest), ApiError> {
     let mut request = SqlRequest::default();
     let mut format = Format::Json;
-    for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let value = decoded(value).ok_or_else(|| invalid(format!("`{name}` is not percent-encoded UTF-8")))?;
         match name {
             "q" => request.sql = value,
             "format" => format = named(&value)?,
-            "v" => request.version = versions(&value)?,
+            "v" => {
+                let wrong = |part| invalid(format!("{part} is no version of a table"));
+                request.version = read_versions(&value).map_err(wrong)?;
+            }
             _ => return Err(invalid(format!("there is no field `{name}`"))),
         }
     }
@@ -62,15 +64,6 @@ fn named(text: &str) -> Result<Format, ApiError> {
     })
 }
 
-fn versions(text: &str) -> Result<BTreeMap<String, i64>, ApiError> {
-    let pin = |pin: &str| {
-        let (table, version) = pin.rsplit_once(':')?;
-        Some((table.to_owned(), version.parse().ok()?))
-    };
-    let pins = text.split(',').filter(|part| !part.is_empty());
-    pins.map(|text| pin(text).ok_or_else(|| invalid(format!("{text} is no version of a table")))).collect()
-}
-
 /// A value of a query string, as forms write it.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
@@ -78,14 +71,16 @@ fn decoded(text: &str) -> Option<String> {
     while let Some(byte) = rest.next() {
         bytes.push(match byte {
             b'+' => b' ',
-            b'%' => {
-                let digits = [rest.next()?, rest.next()?];
-                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
-            }
+            // Each a digit: a number may begin with a sign, an escape may not.
+            b'%' => digit(rest.next()?)? << 4 | digit(rest.next()?)?,
             other => other,
         });
     }
     String::from_utf8(bytes).ok()
+}
+
+fn digit(letter: u8) -> Option<u8> {
+    char::from(letter).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
 #[cfg(test)]
@@ -99,7 +94,18 @@ mod tests {
         assert_eq!((format, request.sql.as_str()), (Format::Parquet, "SELECT 'é&'"));
         let pinned = [("requests".to_owned(), 812), ("eu.tokens".to_owned(), 0)];
         assert_eq!(request.version, pinned.into());
-        for wrong in ["", "q=+", "q=1&format=xls", "q=1&v=requests", "q=%zz", "q=%C3", "sql=SELECT+1"] {
+        for wrong in [
+            "",
+            "q=+",
+            "q=1&format=xls",
+            "q=1&v=requests",
+            "q=%zz",
+            "q=%+1",
+            "q=%C3",
+            "sql=SELECT+1",
+            "q=1&q2",
+            "q=1&v=requests:+1",
+        ] {
             assert_eq!(parse(wrong).map_err(|error| error.kind).err().as_deref(), Some("invalid"), "{wrong}");
         }
     }

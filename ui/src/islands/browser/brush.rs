@@ -6,7 +6,8 @@ use std::cell::RefCell;
 use leptos::prelude::*;
 use web_sys::{Element, PointerEvent, UrlSearchParams};
 
-use super::{chart_of, read};
+use super::{chart_of, document, read};
+use crate::times::TIMES;
 
 /// A drag that is shorter is a click, as a share of the width.
 const LEAST: f64 = 0.01;
@@ -27,6 +28,10 @@ struct Point {
 const HEIGHT_LEAST: f64 = 8.0;
 
 pub(in crate::islands) fn listen() {
+    // A page that was shared has no other stretch of time to go to.
+    if document().and_then(|document| document.body()).is_some_and(|body| body.class_list().contains("shared")) {
+        return;
+    }
     window_event_listener(leptos::ev::pointerdown, |event| {
         let chart = chart_of(event.target()).filter(|chart| read(chart, |hover| hover.wall) == Some(true));
         let Some(chart) = chart.filter(|_| event.button() == 0 && event.pointer_type() == "mouse") else { return };
@@ -90,8 +95,8 @@ fn draw(chart: &Element, from: Point, to: Point) {
 
 /// Loads this page with another range; whatever else it shows stays.
 fn show((from, to): (String, String)) {
-    let gone = ["range", "from", "to", "time", "time.window", "live", "before", "after"];
-    go(&[&gone[..], &BOX[..]].concat(), &[("from", from), ("to", to)]);
+    // Keys of the next page of a list mean nothing in another stretch, nor does a box.
+    go(&[&TIMES[..], &["before", "after"][..], &BOX[..]].concat(), &[("from", from), ("to", to)]);
 }
 
 /// Loads this page with a box chosen. The page's range stays.

@@ -41,7 +41,10 @@ fn line(row: &Row<'_>) -> AnyView {
     let share = row.number("share");
     let style = if share.is_some_and(|share| share >= 1.0) { "failed" } else { "left" };
     let usd = |column: &str| format::text(row.number(column), Unit::Usd);
-    let band = format!("{} to {}", usd("forecast_low_usd"), usd("forecast_high_usd"));
+    // Of a budget that is younger than its rates nobody knows how far they swing.
+    let band = row.number("forecast_low_usd").zip(row.number("forecast_high_usd"));
+    let band = band.map(|_| format!("{} to {}", usd("forecast_low_usd"), usd("forecast_high_usd")));
+    let band = band.map(|band| view! { <small>{band}</small> });
     view! {
         <tr>
             <th scope="row">{words("name")}<small>{format!("per {}, {}", words("period"), words("enforcement"))}</small></th>
@@ -52,7 +55,7 @@ fn line(row: &Row<'_>) -> AnyView {
             {shares(&[Part { name: "spent", share: share.unwrap_or(0.0).clamp(0.0, 1.0), style }])}
             {number(share, Unit::Ratio)}
             {number(row.number("burn_usd_per_day"), Unit::Usd)}
-            <td class="num">{usd("forecast_usd")}<small>{band}</small></td>
+            <td class="num">{usd("forecast_usd")}{band}</td>
             {text(row.time("exhausted_at").map(stamp).as_deref())}
             {text(row.text("basis"))}
         </tr>

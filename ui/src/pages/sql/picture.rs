@@ -60,7 +60,7 @@ fn chart(answer: &Answer) -> Option<LineChart> {
         title: format!("{} over time", first.name),
         unit: if first.unit.as_deref() == Some("s") { Unit::Seconds } else { Unit::Plain },
         span_us,
-        zone: crate::zone::zone(),
+        zone: crate::zone::over(span_us),
         step_us,
         at_us: at_us.clone(),
         series: series.collect(),

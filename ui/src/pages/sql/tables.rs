@@ -49,7 +49,7 @@ fn line(row: &Row<'_>, below: &Below<'_>) -> Option<AnyView> {
         Some(rows) => {
             let columns: Vec<_> = rows.iter().map(column).collect();
             let words = format!("{} columns", rows.len());
-            view! { <details class="data"><summary>{words}</summary><ul>{columns}</ul></details> }.into_any()
+            view! { <details><summary>{words}</summary><ul>{columns}</ul></details> }.into_any()
         }
     };
     Some(view! { <li title=comment><a href=select>{name}</a>{columns}</li> }.into_any())

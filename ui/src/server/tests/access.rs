@@ -571,3 +571,15 @@ async fn a_session_opens_one_path_of_others_for_asking_alone() {
     let both = [("cookie", session.as_str()), ("authorization", bearer.as_str())];
     assert_eq!(asked("GET", "/api/v1/sql", &both).await.1, "ann", "what a program shows decides");
 }
+
+/// A shared page says its times in the zone that it was seen in, and says so; it offers nothing that its reader may not have.
+#[tokio::test]
+async fn a_shared_page_names_the_zone_of_its_times() {
+    let house = House::new();
+    let acme = house.signed_in(&house.acme).await;
+    let (_, html) = shared(&house, &acme, "page=%2Flatency%3Ftz%3DAsia%2FKolkata&for=1h").await;
+    let (status, html) = read(house.send(browse(&link_in(&html)).body(Body::empty()).unwrap()).await).await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(html.contains("all times Asia/Kolkata") && !html.contains("all times UTC"), "{html}");
+    assert!(!html.contains("/chart.svg?") && !html.contains("format=parquet"), "{html}");
+}
