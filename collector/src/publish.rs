@@ -208,7 +208,10 @@ async fn cut(shore: &Shore) -> Result<()> {
             // Bodies are appended while the file is removed.
             let gone = journal.lock().cut(progress.through(), clock.monotonic())?;
             let Some(gone) = gone else { return Ok::<_, Error>(()) };
-            gone.remove()?;
+            if let Err(error) = gone.remove() {
+                journal.lock().leave(gone);
+                return Err(error);
+            }
         }
     };
     if let Err(error) = blocking("cut the journal", work).await? {

@@ -202,12 +202,29 @@ fn a_new_id_begins_with_an_empty_directory() {
     let (mut journal, _) = open(directory.path());
     journal.append(&[body("a")], NOW).unwrap();
     journal.append(&[body("bb")], NOW + SEGMENT_AGE).unwrap();
-    let left = journal.cut(1, NOW + SEGMENT_AGE).unwrap();
-    assert!(left.is_some(), "it is not removed");
+    let gone = journal.cut(1, NOW + SEGMENT_AGE).unwrap().unwrap();
+    let bytes = journal.bytes();
+    journal.leave(gone);
+    assert!(journal.bytes() > bytes, "it takes its room");
     journal.renew(NOW + SEGMENT_AGE).unwrap();
     drop(journal);
     let (journal, _) = open(directory.path());
     assert_eq!((journal.last(), texts(&journal, 0)), (0, Vec::new()));
+}
+
+/// A file that the disk did not give up is what the next cut begins with.
+#[test]
+fn what_could_not_be_removed_is_removed_later() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(directory.path());
+    journal.append(&[body("a")], NOW).unwrap();
+    journal.append(&[body("bb")], NOW + SEGMENT_AGE).unwrap();
+    let gone = journal.cut(1, NOW + SEGMENT_AGE).unwrap().unwrap();
+    journal.leave(gone);
+    cut(&mut journal, 1, NOW + SEGMENT_AGE);
+    assert!(journal.cut(1, NOW + SEGMENT_AGE).unwrap().is_none());
+    drop(journal);
+    assert_eq!(texts(&open(directory.path()).0, 0), [(2, "bb".to_owned())]);
 }
 
 /// Committed segments go, their digests stay as long as a retry may come, and numbers go on.

@@ -134,7 +134,9 @@ impl Line {
 
     /// Lets nobody enter while `held`, however short it is.
     pub fn hold(&self, held: bool) {
-        if self.length.held.swap(held, Ordering::Relaxed) && !held {
+        self.length.held.store(held, Ordering::Relaxed);
+        // Every time: who left while it was held may not have seen that it no longer was.
+        if !held {
             self.length.next();
         }
     }

@@ -183,12 +183,20 @@ async fn over_http(client: &reqwest::Client, url: &str, wire: Wire, body: Bytes)
     let answer = request.send().await.map_err(failed)?;
     match answer.status() {
         StatusCode::OK => {
+            let encoding = answered_in(&answer).unwrap_or(wire.encoding);
             let body = answer.bytes().await.map_err(failed)?;
-            Ok(Answer::Acknowledged { rejected: rejected(wire.encoding, &body)? })
+            Ok(Answer::Acknowledged { rejected: rejected(encoding, &body)? })
         }
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Ok(Answer::Refused),
         status => Err(Error::internal(format!("the collector answered a good request with {status}"))),
     }
+}
+
+/// The encoding that an answer names. It should be the request's; of the receivers that are measured beside ours one answers
+/// protobuf in JSON, with fields of its own, and means that it took everything.
+fn answered_in(answer: &reqwest::Response) -> Option<Encoding> {
+    let named = answer.headers().get(CONTENT_TYPE)?.to_str().ok()?;
+    named.starts_with("application/json").then_some(Encoding::Json)
 }
 
 /// Spans that an answer over HTTP rejects.
