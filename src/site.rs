@@ -149,8 +149,7 @@ pub(crate) fn collector_addresses(collector: &collector::Built, deps: &Deps) -> 
 
 /// Routes that only readers may use, where principals are named.
 pub(crate) fn guarded(router: Router, deps: &Deps) -> Router {
-    let router = service::principal::require(router, &deps.principals, Role::Reader);
-    service::origin::refuse_elsewhere(router)
+    service::principal::require(router, &deps.principals, Role::Reader)
 }
 
 /// Who may see the pages. Where links cannot be made, the pages are there without them.

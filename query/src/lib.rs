@@ -72,7 +72,8 @@ pub async fn build(config: Config, lakes: impl Into<Lakes>, deps: Deps) -> Resul
 impl Query {
     /// Routes `POST /api/v1/sql` and `GET /metrics`.
     pub fn router(&self) -> Router {
-        front::http::router(Arc::clone(&self.engine)).merge(self.fleet.router())
+        let routes = front::http::router(Arc::clone(&self.engine)).merge(self.fleet.router());
+        service::origin::refuse_elsewhere(routes)
     }
 
     /// The service as a principal sees it, for the dashboard's pages.

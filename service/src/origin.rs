@@ -53,10 +53,15 @@ pub fn only_asks(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-/// Refuses whatever does more than ask and comes from a page elsewhere, on all routes of `router`.
+/// Whether somebody goes to the address, rather than a page that fetches it (Fetch Metadata, `Sec-Fetch-Mode`).
+fn is_visit(request: &Request) -> bool {
+    only_asks(request.method()) && request.headers().get("sec-fetch-mode").is_some_and(|mode| mode == "navigate")
+}
+
+/// Refuses whatever comes from a page elsewhere on all routes of `router`, but for a link that somebody follows.
 pub fn refuse_elsewhere(router: Router) -> Router {
     router.layer(from_fn(async |request: Request, next: Next| {
-        if !only_asks(request.method()) && Origin::of(&request) == Origin::Elsewhere {
+        if Origin::of(&request) == Origin::Elsewhere && !is_visit(&request) {
             return refusal().into_response();
         }
         next.run(request).await as Response
@@ -102,14 +107,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_what_does_more_than_ask_is_refused() {
+    async fn of_what_comes_from_elsewhere_only_a_visit_passes() {
         let router = Router::new().route("/", get(|| async { "seen" }).merge(post(|| async { "done" })));
         let router = refuse_elsewhere(router);
-        for (method, site, status) in
-            [("GET", "cross-site", 200), ("POST", "cross-site", 403), ("POST", "same-origin", 200)]
-        {
-            let sent = router.clone().oneshot(request(method, &[("sec-fetch-site", site)])).await.unwrap();
-            assert_eq!(sent.status(), status, "{method} {site}");
+        for (method, site, mode, status) in [
+            ("GET", "cross-site", "navigate", 200),
+            ("GET", "cross-site", "no-cors", 403),
+            ("GET", "same-site", "cors", 403),
+            ("GET", "same-origin", "cors", 200),
+            ("POST", "cross-site", "navigate", 403),
+            ("POST", "same-origin", "navigate", 200),
+        ] {
+            let headers = [("sec-fetch-site", site), ("sec-fetch-mode", mode)];
+            let sent = router.clone().oneshot(request(method, &headers)).await.unwrap();
+            assert_eq!(sent.status(), status, "{method} {site} {mode}");
         }
         assert_eq!(router.oneshot(request("POST", &[])).await.unwrap().status(), 200, "a program");
     }

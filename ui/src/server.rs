@@ -319,16 +319,6 @@ async fn sql_posted(State(app): State<App>, headers: HeaderMap, body: String) ->
     Html(pages::sql::page(&app, &visit).await).into_response()
 }
 
-/// Whether a browser says that another site's page sends this (Fetch Metadata, `Sec-Fetch-Site`); statements are run for
-/// people who look at these pages alone.
-fn is_from_elsewhere(headers: &HeaderMap) -> bool {
-    headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site")
-}
-
-fn refused() -> Response {
-    (StatusCode::FORBIDDEN, "statements are not taken from pages of other sites").into_response()
-}
-
 async fn not_found(State(app): State<App>, headers: HeaderMap) -> Response {
     let visit = app.visit("/", None, &headers);
     (StatusCode::NOT_FOUND, Html(pages::missing::page(&app, &visit))).into_response()

@@ -14,7 +14,7 @@ use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -66,8 +66,44 @@ pub struct Shares {
 
 struct Keys {
     path: PathBuf,
+    held: Mutex<Held>,
+}
+
+struct Held {
     /// Newest last; never empty.
-    held: Mutex<Vec<Key>>,
+    keys: Vec<Key>,
+    /// Which file they are from.
+    from: Option<Mark>,
+}
+
+impl Held {
+    /// Takes in what another dashboard with the same file put there since; whether that is anything.
+    fn read_again(&mut self, path: &Path) -> bool {
+        let mark = mark(path);
+        if mark.is_none() || mark == self.from {
+            return false;
+        }
+        self.from = mark;
+        let found = fs::read_to_string(path).ok().and_then(|text| parse(&text)).unwrap_or_default();
+        let new: Vec<Key> =
+            found.into_iter().filter(|key| self.keys.iter().all(|own| own.bytes != key.bytes)).collect();
+        let is_any = !new.is_empty();
+        self.keys.extend(new);
+        self.keys.sort_by_key(|key| key.made_us);
+        is_any
+    }
+}
+
+/// What tells a file from the one that it took the place of: its instant, which is coarse, its length and its number.
+type Mark = (SystemTime, u64, u64);
+
+fn mark(path: &Path) -> Option<Mark> {
+    let file = fs::metadata(path).ok()?;
+    #[cfg(unix)]
+    let number = std::os::unix::fs::MetadataExt::ino(&file);
+    #[cfg(not(unix))]
+    let number = 0;
+    Some((file.modified().ok()?, file.len(), number))
 }
 
 #[derive(Clone)]
@@ -95,6 +131,7 @@ impl Shares {
             held.push(Key { made_us: clock.now_us(), bytes: random()? });
             store(&path, &held)?;
         }
+        let held = Held { keys: held, from: mark(&path) };
         let keys = Arc::new(Keys { path, held: Mutex::new(held) });
         Ok(Self { principals: principals.clone(), clock: Arc::clone(clock), lifetime_max, keys })
     }
@@ -133,8 +170,13 @@ impl Shares {
             Error::new(Kind::NotFound, "this link was not made here, or is not whole")
                 .with_hint("copy all of it, or ask for a new one")
         })?;
-        if grant.until_s <= self.clock.now_us().div_euclid(1_000_000) {
+        let now_s = self.clock.now_us().div_euclid(1_000_000);
+        let lasts_s = i64::try_from(self.lifetime_max.as_secs()).unwrap_or(i64::MAX);
+        if grant.until_s <= now_s {
             return Err(ended("this link has ended"));
+        }
+        if grant.until_s > now_s.saturating_add(lasts_s) {
+            return Err(ended("this link was made when links might last longer than now"));
         }
         let Some(principal) = self.principals.named(&grant.by, Role::Reader) else {
             return Err(ended("this link ended with the access of whoever made it"));
@@ -151,26 +193,31 @@ impl Shares {
         }
         let (body, tag) = link.split_once('.')?;
         let tag = URL_SAFE_NO_PAD.decode(tag).ok()?;
-        let held = self.keys.held.lock().clone();
         let message = signed(body);
         let fits = |key: &Key| hmac::verify(&key.hmac(), &message, &tag).is_ok();
-        held.iter().any(fits).then(|| serde_json::from_slice(&URL_SAFE_NO_PAD.decode(body).ok()?).ok())?
+        let mut held = self.keys.held.lock();
+        let is_good = held.keys.iter().any(fits) || held.read_again(&self.keys.path) && held.keys.iter().any(fits);
+        drop(held);
+        is_good.then(|| serde_json::from_slice(&URL_SAFE_NO_PAD.decode(body).ok()?).ok())?
     }
 
     /// The key that signs now. Those that no link can stand on any more go when a new one comes.
     fn signing(&self, now_us: i64) -> Result<Key> {
         let mut held = self.keys.held.lock();
-        let newest = held.last().filter(|key| now_us.saturating_sub(key.made_us) < ROTATE_US);
-        if let Some(key) = newest {
+        let is_new = |key: &&Key| now_us.saturating_sub(key.made_us) < ROTATE_US;
+        if held.keys.last().filter(is_new).is_none() {
+            held.read_again(&self.keys.path);
+        }
+        if let Some(key) = held.keys.last().filter(is_new) {
             return Ok(key.clone());
         }
         let lasts_us = i64::try_from(self.lifetime_max.as_micros()).unwrap_or(i64::MAX);
         let useful = |key: &&Key| now_us.saturating_sub(key.made_us) < ROTATE_US.saturating_add(lasts_us);
-        let mut next: Vec<Key> = held.iter().filter(useful).cloned().collect();
+        let mut next: Vec<Key> = held.keys.iter().filter(useful).cloned().collect();
         let key = Key { made_us: now_us, bytes: random()? };
         next.push(key.clone());
         store(&self.keys.path, &next)?;
-        *held = next;
+        *held = Held { keys: next, from: mark(&self.keys.path) };
         Ok(key)
     }
 }
@@ -330,6 +377,33 @@ mod tests {
             assert_eq!(kind(&desk.shares(&readers), &link), Kind::Denied, "{readers:?}");
         }
         assert!(desk.shares(&[ann()]).read(&link).is_ok());
+    }
+
+    /// A new key of one is one for all, and takes none from the others.
+    #[test]
+    fn dashboards_with_one_file_know_each_others_links() {
+        let desk = Desk::new();
+        let (one, two) = (desk.shares(&[ann()]), desk.shares(&[ann()]));
+        let (early, _) = one.make(&ann(), PAGE, 30 * DAY).unwrap();
+        assert!(two.read(&early).is_ok());
+        desk.at.set(1_000 + 86_400 * 30);
+        let (late, _) = two.make(&ann(), PAGE, DAY).unwrap();
+        assert!(one.read(&late).is_ok(), "the key that the other made");
+        let (later, _) = one.make(&ann(), PAGE, DAY).unwrap();
+        assert!(two.read(&later).is_ok());
+        let lines = fs::read_to_string(desk.state.path().join(FILE)).unwrap().lines().count();
+        assert_eq!(lines, 2, "one rotation for both");
+    }
+
+    #[test]
+    fn links_last_no_longer_than_they_may_now() {
+        let desk = Desk::new();
+        let (link, _) = desk.shares(&[ann()]).make(&ann(), PAGE, 30 * DAY).unwrap();
+        let clock: SharedClock = Arc::clone(&desk.at) as SharedClock;
+        let strict = Shares::open(&Principals::new(&[ann()], &clock), &clock, desk.state.path(), DAY).unwrap();
+        assert_eq!(kind(&strict, &link), Kind::Denied);
+        desk.at.set(1_000 + 86_400 * 29);
+        assert!(strict.read(&link).is_ok());
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(crate) fn fields(app: &App, page: &str) -> AnyView {
         .collect();
     view! {
         <form class="sharing" method="post" action="/share">
-            <p>"Whoever has the link sees this one page as it is now, read-only, without signing in."</p>
+            <p>"Whoever has the link sees this one page, of the times that it shows now, read-only, without signing in."</p>
             <fieldset><legend>"It ends after"</legend>{choices}</fieldset>
             <p class="note">{format!("It shows what {} may see, and ends at once when that access ends or changes.", app.name())}</p>
             <input type="hidden" name="page" value=page.to_owned()/>

@@ -160,14 +160,22 @@ async fn by_session(
     next: Next,
 ) -> Response {
     let is_file = request.uri().path() == path && origin::only_asks(request.method());
-    let is_own = Origin::of(&request) != Origin::Elsewhere && Token::of(request.headers()).is_none();
-    let session = access.session(request.headers()).filter(|_| is_file && is_own);
-    match session.and_then(|id| access.sessions.find(id).ok()) {
-        Some(principal) => {
+    if access.is_open() || !is_file {
+        return next.run(request).await;
+    }
+    match access.who(&request) {
+        Ok(principal) if Origin::of(&request) != Origin::Elsewhere => {
             request.extensions_mut().insert(principal);
-            answer(routes, request).await
+            let mut response = answer(routes, request).await;
+            response.headers_mut().insert(header::CACHE_CONTROL, KEPT_NOWHERE);
+            response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            response
         }
-        None => next.run(request).await,
+        // The guard would have a browser ask for a password, and keep it beyond every sign-out.
+        Err(error) if wants_page(&request) || access.session(request.headers()).is_some() => {
+            turned_away(&access, &request, error)
+        }
+        _ => next.run(request).await,
     }
 }
 
@@ -253,11 +261,7 @@ pub(super) async fn answer(pages: Router, request: Request) -> Response {
 
 /// A browser that wants a page is led to the login and back; others are told what is missing.
 fn turned_away(access: &Access, request: &Request, error: Error) -> Response {
-    let wants_page = request
-        .headers()
-        .get(header::ACCEPT)
-        .is_some_and(|accept| accept.to_str().is_ok_and(|accept| accept.contains("text/html")));
-    if !wants_page || error.kind() != Kind::Unauthenticated {
+    if !wants_page(request) || error.kind() != Kind::Unauthenticated {
         let mut response = error.into_response();
         if response.status() == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -266,7 +270,7 @@ fn turned_away(access: &Access, request: &Request, error: Error) -> Response {
     }
     let here = here(request.uri());
     let may_be_signed_in = origin::only_asks(request.method()) && Origin::of(request) == Origin::Elsewhere;
-    if may_be_signed_in && access.session(request.headers()).is_none() && !is_file(request.uri()) {
+    if may_be_signed_in && access.session(request.headers()).is_none() {
         return again(&here);
     }
     let mut fields = Fields::default();
@@ -299,9 +303,10 @@ fn here(uri: &Uri) -> String {
     (if is_local(here) { here } else { "/" }).to_owned()
 }
 
-/// Whether a path names a file rather than a page: nothing is fetched for a page elsewhere.
-fn is_file(uri: &Uri) -> bool {
-    [".csv", ".parquet", ".svg", ".png"].iter().any(|end| uri.path().ends_with(end))
+/// Whether a browser asks for something to show.
+fn wants_page(request: &Request) -> bool {
+    let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    accept.is_some_and(|accept| accept.contains("text/html"))
 }
 
 /// Sets a header; what no header can hold is left out.

@@ -1,12 +1,12 @@
 //! Answers as files: what a panel or the SQL page shows, all of it.
 
 use axum::extract::{RawQuery, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 use telemetry::contract::{ApiError, SqlAnswer};
 
-use super::{App, is_from_elsewhere, refused};
+use super::App;
 use crate::panel::links;
 use crate::urlstate::Fields;
 
@@ -14,10 +14,7 @@ use crate::urlstate::Fields;
 const ROWS: usize = 100_000;
 
 /// The rows of a statement as CSV.
-pub(super) async fn csv(State(app): State<App>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
-    if is_from_elsewhere(&headers) {
-        return refused();
-    }
+pub(super) async fn csv(State(app): State<App>, RawQuery(query): RawQuery) -> Response {
     let fields = Fields::parse(&query.unwrap_or_default());
     let Some(statement) = fields.long_text("q") else {
         return (StatusCode::BAD_REQUEST, "the field `q` holds a statement").into_response();

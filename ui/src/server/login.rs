@@ -1,5 +1,6 @@
 //! Signing in and out.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::body::Bytes;
@@ -30,9 +31,13 @@ pub(super) async fn page(State(gate): State<Gate>, request: Request) -> Response
         Some("left") => Some(Notice::told("You have signed out.")),
         _ => None,
     };
-    let is_readable =
-        !gate.access.is_secure(request.headers()) && address(&request).is_some_and(|ip| !ip.is_loopback());
+    let is_readable = is_readable(&gate, request.headers(), address(&request));
     shown(&gate, request.headers(), Form { next, notice, is_readable }, StatusCode::OK)
+}
+
+/// Whether what is typed travels so that others can read it.
+fn is_readable(gate: &Gate, headers: &HeaderMap, from: Option<IpAddr>) -> bool {
+    !gate.access.is_secure(headers) && from.is_some_and(|ip| !ip.is_loopback())
 }
 
 fn shown(gate: &Gate, headers: &HeaderMap, form: Form, status: StatusCode) -> Response {
@@ -56,10 +61,11 @@ pub(super) async fn enter(State(gate): State<Gate>, request: Request) -> Respons
     let next = next(&fields);
     let token = fields.long_text("token").filter(|token| token.len() <= TOKEN_MAX).unwrap_or_default();
     let access = &gate.access;
-    let admitted = access.attempts.check(from).and_then(|()| access.admit(&token));
-    match admitted {
+    match access.admit(&token) {
+        // Never refused for what others tried from the same address.
         Ok(principal) => entered(&gate, &headers, &principal, &next),
-        Err(error) => {
+        Err(wrong) => {
+            let error = access.attempts.check(from).err().unwrap_or(wrong);
             let outcome = outcome(&error);
             access.count("login", outcome);
             let address = from.map_or_else(String::new, |ip| ip.to_string());
@@ -67,7 +73,7 @@ pub(super) async fn enter(State(gate): State<Gate>, request: Request) -> Respons
             if outcome != "throttled" {
                 access.attempts.failed(from);
             }
-            refused(&gate, &headers, next, &error)
+            refused(&gate, &headers, from, next, &error)
         }
     }
 }
@@ -102,7 +108,7 @@ fn outcome(error: &Error) -> &'static str {
 }
 
 /// The form again, with what is wrong and what to do.
-fn refused(gate: &Gate, headers: &HeaderMap, next: String, error: &Error) -> Response {
+fn refused(gate: &Gate, headers: &HeaderMap, from: Option<IpAddr>, next: String, error: &Error) -> Response {
     let text = match outcome(error) {
         "unknown" => "This token belongs to nobody here. Copy all of it: tw_ and 64 letters and digits.".to_owned(),
         "role" => format!("{} The dashboard is for readers.", sentence(error.message())),
@@ -110,7 +116,8 @@ fn refused(gate: &Gate, headers: &HeaderMap, next: String, error: &Error) -> Res
     };
     let notice = Some(Notice::refused(text, error.hint().filter(|_| outcome(error) == "expired")));
     let status = error.kind().http_status();
-    let mut response = shown(gate, headers, Form { next, notice, is_readable: false }, status);
+    let mut response =
+        shown(gate, headers, Form { next, notice, is_readable: is_readable(gate, headers, from) }, status);
     if let Some(wait) = error.kind().retry_after() {
         set(&mut response, header::RETRY_AFTER, &wait.as_secs().max(1).to_string());
     }

@@ -25,8 +25,11 @@ pub(crate) struct Shared {
 
 /// Fields of a query that say which stretch of time a page shows.
 const TIMES: [&str; 6] = ["range", "from", "to", "time", "time.window", "live"];
-/// Pages that are about the reader rather than the fleet.
-const NOT_SHARED: [&str; 6] = ["/share", "/shared", "/login", "/logout", "/theme", "/assets"];
+/// First segments of the pages that are about the fleet rather than the reader.
+const SHARED: [&str; 14] = [
+    "", "slo", "latency", "fleet", "region", "node", "requests", "request", "cost", "power", "alerts", "logs",
+    "settings", "sql",
+];
 
 /// The form, for browsers without scripts.
 pub(super) async fn form(State(app): State<App>, request: Request) -> Response {
@@ -72,13 +75,14 @@ fn made(app: &App, fields: &Fields, now_us: i64) -> Result<(String, i64), Error>
 /// A page of this dashboard that is about the fleet.
 fn may_be_shared(page: &str) -> bool {
     let path = page.split(['?', '#']).next().unwrap_or_default();
-    is_local(page) && !NOT_SHARED.iter().any(|own| path == *own || path.starts_with(&format!("{own}/")))
+    let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+    is_local(page) && SHARED.contains(&first)
 }
 
 /// The page with absolute times in place of "the last hour".
 fn pinned(page: &str, now_us: i64) -> String {
+    let page = page.split('#').next().unwrap_or_default();
     let (path, query) = page.split_once('?').unwrap_or((page, ""));
-    let query = query.split('#').next().unwrap_or_default();
     let scope = Scope::parse(query);
     let (from, to) = scope.resolve(now_us);
     let still = Scope { range: Range::Between(from, to), ..Scope::default() };
@@ -144,7 +148,11 @@ mod tests {
         for page in ["/", "/latency?x=1", "/node/a", "/sql?q=SELECT+1"] {
             assert!(may_be_shared(page), "{page}");
         }
+        assert_eq!(pinned("/sql#a?q=x", NOON_US), pinned("/sql", NOON_US));
         for page in [
+            "/go",
+            "/api/v1/sql",
+            "/metrics",
             "//evil.example",
             "https://evil.example",
             "/\\evil",

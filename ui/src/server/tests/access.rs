@@ -260,12 +260,13 @@ async fn too_many_wrong_tokens_close_the_login_for_a_while() {
     for _ in 0..10 {
         assert_eq!(house.enter("tw_guess", &[]).await.status(), StatusCode::UNAUTHORIZED);
     }
-    let shut = house.enter(&house.ann, &[]).await;
+    let shut = house.enter("tw_guess", &[]).await;
     assert_eq!((shut.status(), header_of(&shut, "retry-after")), (StatusCode::TOO_MANY_REQUESTS, "6"));
     let (_, html) = read(shut).await;
     assert!(html.contains("Too many wrong tokens from this address; try again in 6 s."), "{html}");
+    assert_eq!(house.enter(&house.ann, &[]).await.status(), StatusCode::SEE_OTHER, "nobody is locked out by others");
     house.hand.0.store(6, Ordering::SeqCst);
-    assert_eq!(house.enter(&house.ann, &[]).await.status(), StatusCode::SEE_OTHER);
+    assert_eq!(house.enter("tw_guess", &[]).await.status(), StatusCode::UNAUTHORIZED);
     assert!(house.counted("tokenwatt_ui_logins_total{outcome=\"throttled\"} 1"));
 }
 
@@ -342,6 +343,7 @@ async fn the_login_leads_to_no_other_site() {
     for path in ["//evil.example/", "//evil.example/%2e%2e"] {
         for site in ["none", "cross-site"] {
             let request = Request::get(path).header("accept", "text/html").header("sec-fetch-site", site);
+            let request = request.header("sec-fetch-mode", "navigate");
             let (place, html) = {
                 let response = house.send(request.body(Body::empty()).unwrap()).await;
                 (header_of(&response, "location").to_owned(), read(response).await.1)
@@ -424,15 +426,17 @@ async fn every_path_asks_for_its_own_reader_and_keeps_answers_apart() {
 async fn a_link_from_elsewhere_takes_one_step_here_first() {
     let house = House::new();
     let from = |path: &str| {
-        let request = Request::get(path).header("accept", "text/html").header("sec-fetch-site", "cross-site");
-        request.body(Body::empty()).unwrap()
+        let request = Request::get(path).header("accept", "text/html").header("sec-fetch-mode", "navigate");
+        request.header("sec-fetch-site", "cross-site").body(Body::empty()).unwrap()
     };
     let (status, html) = read(house.send(from("/node/a?region=%22%3E%3Cscript%3E")).await).await;
     assert_eq!(status, StatusCode::OK);
     assert!(html.contains("content=\"0;url=/node/a?region=%22%3E%3Cscript%3E\""), "{html}");
     let (_, html) = read(house.send(from("/go?q=a&x='b'")).await).await;
     assert!(html.contains("/go?q=a&amp;x=") && !html.contains("x='b'"), "{html}");
-    assert_eq!(house.send(from("/sql.csv?q=SELECT+1")).await.status(), StatusCode::SEE_OTHER);
+    let fetched =
+        Request::get("/sql.csv?q=SELECT+1").header("sec-fetch-mode", "no-cors").header("sec-fetch-site", "cross-site");
+    assert_eq!(house.send(fetched.body(Body::empty()).unwrap()).await.status(), StatusCode::FORBIDDEN);
 }
 
 async fn shared(house: &House, session: &str, body: &str) -> (StatusCode, String) {
@@ -567,6 +571,16 @@ async fn a_session_opens_one_path_of_others_for_asking_alone() {
     ] {
         assert_eq!(asked(method, path, more).await.0, StatusCode::UNAUTHORIZED, "{method} {path} {more:?}");
     }
+    // A browser whose session has ended is led to the login, and never asked for a password.
+    let ended = browse("/api/v1/sql?q=x").header("cookie", "tokenwatt_session=aaaa").body(Body::empty()).unwrap();
+    let ended = router.clone().oneshot(ended).await.unwrap();
+    assert_eq!(header_of(&ended, "location"), "/login?next=/api/v1/sql%3Fq%3Dx&why=ended");
+    let silent = with(Request::get("/api/v1/sql"), &planted).body(Body::empty()).unwrap();
+    assert_eq!(header_of(&router.clone().oneshot(silent).await.unwrap(), "www-authenticate"), "Bearer");
+    let file = with(Request::get("/api/v1/sql"), &own).body(Body::empty()).unwrap();
+    let file = router.clone().oneshot(file).await.unwrap();
+    let said = (header_of(&file, "cache-control"), header_of(&file, "x-content-type-options"));
+    assert_eq!(said, ("private, no-store", "nosniff"));
     let bearer = format!("Bearer {}", house.ann);
     let both = [("cookie", session.as_str()), ("authorization", bearer.as_str())];
     assert_eq!(asked("GET", "/api/v1/sql", &both).await.1, "ann", "what a program shows decides");
