@@ -117,15 +117,6 @@ async fn alerts() -> Response {
     })
 }
 
-/// Notifications are written, and this port only reads.
-async fn alerts() -> Response {
-    refusal(&ApiError {
-        kind: "not_found".to_owned(),
-        message: "alerts are taken by a collector".to_owned(),
-        hint: Some("have Alertmanager post to /api/v1/alerts on the port of OTLP/HTTP, 4318".to_owned()),
-    })
-}
-
 /// Tells a running query to stop; `system.queries` lists them.
 async fn cancel(State(engine): State<Arc<Engine>>, caller: Caller, Path(id): Path<String>) -> Response {
     let reader = reader(caller);
