@@ -134,6 +134,10 @@ async fn discounts_and_rates_are_taken_whole_or_not_at_all() {
         let (code, output) = import(&world, &["rates", text(&rates)]);
         assert!(code == 0 && output.contains(said), "{code} {output}");
     }
+    let row = |at: u32| format!("EUR,1,2026-01-01T{:02}:{:02}:{:02}Z,,ECB\n", at / 3600, at / 60 % 60, at % 60);
+    let many = world.write("many.csv", &(head.to_owned() + &(0..4_001).map(row).collect::<String>()));
+    let (code, output) = import(&world, &["rates", text(&many)]);
+    assert!(code == 65 && output.contains("more than 4000 of one, are no exchange rates"), "{code} {output}");
     let ends = "SELECT usd_per_unit, effective_to FROM exchange_rates ORDER BY effective_from";
     let expected = "usd_per_unit,effective_to\n1.080000000000,2026-02-01T00:00:00.000000Z\n1.090000000000,";
     assert_eq!(sql(&world, ends).trim_end(), expected);

@@ -23,6 +23,7 @@ use crate::execute::Engine;
 use bound::Bound;
 pub(crate) use series::Exemplars;
 use series::Series;
+use standing::Standing;
 
 /// Microseconds in a minute.
 const MINUTE_US: i64 = 60_000_000;
@@ -41,8 +42,8 @@ pub(crate) struct Fleet {
     engine: Arc<Engine>,
     bound: Arc<Mutex<Bound>>,
     series: Arc<Mutex<Series>>,
-    /// How budgets stand, as text.
-    standing: Arc<Mutex<String>>,
+    /// How budgets and bills stand.
+    standing: Arc<Mutex<Standing>>,
 }
 
 impl Fleet {
@@ -122,25 +123,32 @@ impl Fleet {
     async fn look_at_budgets(&self) {
         tokio::time::sleep(STANDING_AFTER).await;
         loop {
-            if let Err(error) = self.stand().await {
-                tracing::warn!(kind = error.kind, error = error.message, "budgets could not be asked, will ask again");
-            }
+            self.stand().await;
             tokio::time::sleep(STANDING_EVERY).await;
         }
     }
 
     /// Looks at budgets and bills.
-    pub(crate) async fn stand(&self) -> Result<(), ApiError> {
-        let text = standing::text(&self.engine).await?;
-        *self.standing.lock() = text;
-        Ok(())
+    pub(crate) async fn stand(&self) {
+        let found = [standing::budgets(&self.engine).await, standing::bills(&self.engine).await];
+        let found = found.map(|found| {
+            let failed = |error: &ApiError| {
+                tracing::warn!(
+                    kind = error.kind,
+                    error = error.message,
+                    "budgets or bills cannot be asked, will ask again"
+                );
+            };
+            found.inspect_err(failed).ok()
+        });
+        self.standing.lock().take(found, self.engine.deps.clock.now_us());
     }
 
     /// The whole text.
     pub(crate) async fn page(&self, exemplars: Exemplars) -> String {
         let lag_s = self.lag_s().await;
         let mut text = self.series.lock().render(lag_s, exemplars);
-        text.push_str(&self.standing.lock());
+        text.push_str(&self.standing.lock().render());
         text.push_str(&self.engine.deps.metrics.render_open());
         text.push_str("# EOF\n");
         text

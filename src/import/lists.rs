@@ -1,5 +1,6 @@
 //! Lists of dated facts into their tables: negotiated discounts, exchange rates, power models and hosts.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use lake::{Lake, reference, sets};
@@ -22,9 +23,16 @@ struct List<T> {
     of: &'static str,
     columns: &'static [ListColumn],
     read: fn(Record<'_>) -> std::result::Result<T, Refusal>,
+    /// What two rows must have in common to clash.
+    key: fn(&T) -> [Option<&str>; 3],
     /// Whether nobody could tell which of two rows is meant.
     clash: fn(&T, &T) -> bool,
 }
+
+/// Rows of a list; a fleet has fewer hosts, and a currency fewer days.
+const ROWS_MAX: usize = 200_000;
+/// Rows of one key: a rate a day for ten years.
+const OF_ONE_MAX: usize = 4_000;
 
 /// Rates are one set: of two lists nobody could tell which holds.
 const RATES: &str = "rates";
@@ -35,7 +43,13 @@ const RATES: &str = "rates";
 /// `Invalid` for a name, `NotFound`, `Corrupt` for a file that is no such list or has rows that are none; those of the lake.
 pub(crate) async fn discounts(lake: &Lake, path: &Path, contract: &str, mut report: Report) -> Result<Vec<String>> {
     check_name("a list of discounts", contract)?;
-    let list = List { of: "discounts", columns: discount::COLUMNS, read: Discount::read, clash: Discount::clashes };
+    let list = List {
+        of: "discounts",
+        columns: discount::COLUMNS,
+        read: Discount::read,
+        key: |row: &Discount| [Some(row.option.as_str()), row.host_type.as_deref(), row.region.as_deref()],
+        clash: Discount::clashes,
+    };
     let discounts = list.read(path, &mut report)?;
     let mut lines = report.close()?;
     lines.extend(publish(lake, &DISCOUNTS, contract, &reference::of_discounts(&discounts, contract)?).await?);
@@ -47,7 +61,13 @@ pub(crate) async fn discounts(lake: &Lake, path: &Path, contract: &str, mut repo
 /// # Errors
 /// `NotFound`, `Corrupt` for a file that is no such list, has rows that are none, or two rates that hold at once; those of the lake.
 pub(crate) async fn rates(lake: &Lake, path: &Path, mut report: Report) -> Result<Vec<String>> {
-    let list = List { of: "exchange rates", columns: rate::COLUMNS, read: Rate::read, clash: Rate::clashes };
+    let list = List {
+        of: "exchange rates",
+        columns: rate::COLUMNS,
+        read: Rate::read,
+        key: |row: &Rate| [Some(row.currency.as_str()), None, None],
+        clash: Rate::clashes,
+    };
     let rates = list.read(path, &mut report)?;
     let mut lines = report.close()?;
     let rates = rate::in_turn(rates).map_err(|refusal| refused(path, &refusal))?;
@@ -61,7 +81,13 @@ pub(crate) async fn rates(lake: &Lake, path: &Path, mut report: Report) -> Resul
 /// `Invalid` for a name, `NotFound`, `Corrupt` for a file that is no such list or has rows that are none; those of the lake.
 pub(crate) async fn power(lake: &Lake, path: &Path, name: &str, mut report: Report) -> Result<Vec<String>> {
     check_name("a list of power models", name)?;
-    let list = List { of: "power models", columns: power::COLUMNS, read: Listed::read, clash: Listed::clashes };
+    let list = List {
+        of: "power models",
+        columns: power::COLUMNS,
+        read: Listed::read,
+        key: |row: &Listed| [Some(row.device.as_str()), Some(row.boundary.as_str()), None],
+        clash: Listed::clashes,
+    };
     let models = list.read(path, &mut report)?;
     let mut lines = report.close()?;
     lines.extend(publish(lake, &POWER_MODELS, name, &reference::of_power_models(&models, name)?).await?);
@@ -74,8 +100,13 @@ pub(crate) async fn power(lake: &Lake, path: &Path, name: &str, mut report: Repo
 /// `Invalid` for a name, `NotFound`, `Corrupt` for a file that is no such list or has rows that are none; those of the lake.
 pub(crate) async fn inventory(lake: &Lake, path: &Path, name: &str, mut report: Report) -> Result<Vec<String>> {
     check_name("an inventory", name)?;
-    let (read, clash) = (inventory::Listed::read, inventory::Listed::clashes);
-    let list = List { of: "an inventory", columns: inventory::COLUMNS, read, clash };
+    let list = List {
+        of: "an inventory",
+        columns: inventory::COLUMNS,
+        read: inventory::Listed::read,
+        key: |row: &inventory::Listed| [Some(row.host_id.as_str()), None, None],
+        clash: inventory::Listed::clashes,
+    };
     let hosts = list.read(path, &mut report)?;
     let mut lines = report.close()?;
     lines.extend(publish(lake, &INVENTORY, name, &reference::of_inventory(&hosts, name)?).await?);
@@ -107,14 +138,25 @@ impl<T: PartialEq> List<T> {
             refused(path, &refusal).with_hint(format!("the columns of {} are {}", self.of, known.join(", ")))
         })?;
         let mut facts: Vec<(u64, T)> = Vec::new();
+        let mut places: HashMap<[Option<String>; 3], Vec<usize>> = HashMap::new();
         let mut take = |number: u64, record: Row<'_>| -> Result<()> {
             report.row();
             let fact = match record.and_then(self.read) {
                 Ok(fact) => fact,
                 Err(refusal) => return report.refuse(path, number, &refusal),
             };
-            match facts.iter().find(|(_, other)| (self.clash)(other, &fact)) {
-                None => facts.push((number, fact)),
+            let alike = places.entry((self.key)(&fact).map(|part| part.map(str::to_owned))).or_default();
+            let clash =
+                alike.iter().filter_map(|place| facts.get(*place)).find(|(_, other)| (self.clash)(other, &fact));
+            match clash {
+                None if facts.len() == ROWS_MAX || alike.len() == OF_ONE_MAX => {
+                    let most = format!("more than {ROWS_MAX} rows, or more than {OF_ONE_MAX} of one");
+                    return Err(Error::corrupt(format!("{}: {most}, are no {}", path.display(), self.of)));
+                }
+                None => {
+                    alike.push(facts.len());
+                    facts.push((number, fact));
+                }
                 Some((_, other)) if *other == fact => {}
                 Some((row, _)) => {
                     let refusal = Refusal(format!("row {row} says something else of the same time"));

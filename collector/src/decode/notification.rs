@@ -2,10 +2,11 @@
 //!
 //! Fields that no column needs are not looked at, so that a later Alertmanager may add some.
 
-use std::collections::BTreeMap;
+use std::fmt;
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 /// The version of the format that is read, as the body says it.
 const VERSION: &str = "4";
@@ -34,10 +35,10 @@ pub struct Alert {
     /// `firing` or `resolved`.
     pub status: String,
     /// Labels, which are its identity.
-    pub labels: BTreeMap<String, String>,
+    pub labels: Pairs,
     /// Words about it.
     #[serde(default)]
-    pub annotations: BTreeMap<String, String>,
+    pub annotations: Pairs,
     starts_at: String,
     #[serde(default)]
     ends_at: String,
@@ -46,6 +47,34 @@ pub struct Alert {
     pub generator_url: String,
     /// Identity of the labels, as Alertmanager computes it.
     pub fingerprint: String,
+}
+
+/// Names with their texts, in the order in which they came: a map of them would take several times the memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pairs(pub Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(PairsVisitor)
+    }
+}
+
+struct PairsVisitor;
+
+impl<'de> Visitor<'de> for PairsVisitor {
+    type Value = Pairs;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object of texts")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+        let mut pairs = Vec::new();
+        while let Some(pair) = map.next_entry()? {
+            pairs.push(pair);
+        }
+        Ok(Pairs(pairs))
+    }
 }
 
 /// Reads a body whole, or says what is wrong with it.
@@ -106,6 +135,14 @@ mod tests {
         let read = read(BODY.as_bytes()).unwrap();
         assert_eq!((read.receiver.as_str(), read.truncated_alerts, read.alerts.len()), ("tokenwatt", 2, 1));
         assert_eq!((read.alerts[0].starts_us(), read.alerts[0].ends_us()), (Some(1_796_036_400_500_000), None));
+    }
+
+    #[test]
+    fn a_label_that_comes_twice_is_kept_as_it_came() {
+        let body = BODY.replace("{\"alertname\":\"A\"}", "{\"alertname\":\"A\",\"b\":\"1\",\"alertname\":\"B\"}");
+        let pairs = [("alertname", "A"), ("b", "1"), ("alertname", "B")];
+        let pairs = pairs.map(|(name, text)| (name.to_owned(), text.to_owned()));
+        assert_eq!(read(body.as_bytes()).unwrap().alerts[0].labels.0, pairs);
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! Notifications of Alertmanager as rows of `alerts`: one row for each alert that a notification names, each time it does.
+//! Notifications of Alertmanager as rows of `alerts`: one row for each alert that a notification names. The very same notification
+//! within a quarter of an hour is a retry and no further row (`journal::digests`).
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use super::{Body, Normalizer};
 use crate::batch::rows::columns;
 use crate::batch::tables::Tables;
-use crate::decode::notification::{self, Alert, Notification};
+use crate::decode::notification::{self, Alert, Notification, Pairs};
 use crate::decode::wire::Malformed;
 
 columns! {
@@ -30,7 +30,7 @@ impl Normalizer {
         let columns = &self.columns.alerts;
         let Some(rows) = tables.alerts.rows(received_us) else { return };
         let (labels, annotations) = (self.kept(&alert.labels), self.kept(&alert.annotations));
-        let label = |key: &str| labels.get(key).map(|value| value.as_ref());
+        let label = |key: &str| last(&labels, key);
         rows.time(columns.time, received_us);
         rows.text(columns.fingerprint, &alert.fingerprint);
         rows.text_opt(columns.name, label("alertname"));
@@ -47,15 +47,20 @@ impl Normalizer {
         rows.text(columns.receiver, &notification.receiver);
         rows.text_some(columns.external_url, &self.redaction.clean(&notification.external_url));
         rows.text_some(columns.generator_url, &self.redaction.clean(&alert.generator_url));
-        rows.text_opt(columns.summary, annotations.get("summary").map(|value| value.as_ref()));
+        rows.text_opt(columns.summary, last(&annotations, "summary"));
         rows.map(columns.labels, labels.iter().map(|(key, value)| (*key, value)));
         rows.map(columns.annotations, annotations.iter().map(|(key, value)| (*key, value)));
         rows.end();
     }
 
     /// Pairs without what is never stored.
-    fn kept<'p>(&self, pairs: &'p BTreeMap<String, String>) -> BTreeMap<&'p str, Cow<'p, str>> {
-        let kept = pairs.iter().filter(|(key, _)| !self.redaction.drops(key));
+    fn kept<'p>(&self, pairs: &'p Pairs) -> Vec<(&'p str, Cow<'p, str>)> {
+        let kept = pairs.0.iter().filter(|(key, _)| !self.redaction.drops(key));
         kept.map(|(key, value)| (key.as_str(), self.redaction.clean(value))).collect()
     }
+}
+
+/// The text of that name: of equal names the last one counts.
+fn last<'p>(pairs: &'p [(&str, Cow<'p, str>)], key: &str) -> Option<&'p str> {
+    pairs.iter().rev().find(|(name, _)| *name == key).map(|(_, value)| value.as_ref())
 }

@@ -26,10 +26,11 @@ use crate::signal::Signal;
 
 /// Where Alertmanager posts; a trailing slash is forgiven.
 const PATHS: [&str; 2] = ["/api/v1/alerts", "/api/v1/alerts/"];
-/// Largest notification: a group of 10,000 alerts with a kilobyte of labels and annotations each.
-const BYTES_MAX: usize = 10 << 20;
-/// A notification takes up to so many times its length while it is read.
-const SPREAD: usize = 4;
+/// Largest notification: a group of 4,000 alerts with a kilobyte of labels and annotations each.
+const BYTES_MAX: usize = 4 << 20;
+/// A notification takes up to so many times its length while it is read: the shortest label, of eight bytes, becomes two texts of 24
+/// bytes and what they point to.
+const SPREAD: usize = 16;
 
 /// The webhook's path.
 pub(super) fn router(intake: &Intake) -> Router {

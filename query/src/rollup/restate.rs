@@ -1,7 +1,7 @@
 //! What an hour cost before it was computed again, beside what it costs now, and what came meanwhile: rows of `restatements`.
 //!
-//! They are recorded before the hour is: a process that dies in between finds its round recorded and goes on. So a restatement is there
-//! once, and none is lost.
+//! They are recorded before the hours are, under the round's number. A round that fails after that is computed anew, with whatever came
+//! meanwhile, and its lines take the place of those of the try before. So a restatement is there once, and none is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type};
 use arrow::error::ArrowError;
 use jiff::{Timestamp, tz::TimeZone};
+use lake::sets::WITHDRAWN;
 use lake::{Arrival, Entry, File, Snapshot, Value, layout};
 use service::{Error, Result};
 use telemetry::contract::SqlRequest;
@@ -19,11 +20,13 @@ use telemetry::table::{COSTS_1H, RESTATEMENTS, Role};
 
 use super::build::{Builder, Computed, failed};
 use super::read::instant;
-use super::window::{Built, Part};
+use super::window::{Built, MINUTE_US, Part};
 use super::{HOUR_US, Rollup};
 
-/// Its frames count the rounds of the roll-up, with gaps.
+/// Its frames are the rounds of the roll-up, with gaps, and within each its tries.
 const JOURNAL: &str = "restated";
+/// Frames of one round.
+const TRIES: u64 = 1_000;
 /// What tells amounts of an hour apart.
 const KEY: [&str; 6] = ["region", "model", "host_type", "tenant", "namespace", "part"];
 /// The amounts: as the hour has them, before and after.
@@ -69,9 +72,7 @@ impl Builder {
             return Ok(());
         }
         let from = self.lake.through(&RESTATEMENTS, JOURNAL).await?.unwrap_or(0);
-        if from > rounds {
-            return Ok(());
-        }
+        let Some((to, removes)) = self.place(from, rounds + 1).await? else { return Ok(()) };
         let news = self.memory.news(&self.lake, old, sources).await?;
         let mut adds = Vec::new();
         for ((start, batches, _), part) in rebuilt() {
@@ -81,15 +82,28 @@ impl Builder {
             }
             let reason = reason(sources, &news, part, *start);
             let rows = rows(*start, self.clock.now_us(), &reason, &changes)?;
-            let name = layout::file_name(JOURNAL, from, rounds + 1, &layout::unique());
+            let name = layout::file_name(JOURNAL, from, to, &layout::unique());
             adds.push(self.lake.write(&RESTATEMENTS, &date(*start)?, &name, &[rows]).await?);
         }
-        if adds.is_empty() {
+        if adds.is_empty() && removes.is_empty() {
             return Ok(());
         }
         // Another process that was faster has recorded the same round.
-        let entry = Entry { journal: JOURNAL.to_owned(), table: RESTATEMENTS.name, from, to: rounds + 1, adds };
-        self.lake.commit(entry).await.map(|_| ())
+        let entry = Entry { journal: JOURNAL.to_owned(), table: RESTATEMENTS.name, from, to, adds };
+        self.lake.replace(entry, removes).await.map(|_| ())
+    }
+
+    /// The frame of the next try of a round, and the files of the tries before. `None` where those are merged into others already, or
+    /// were too many: then what they say stays.
+    async fn place(&self, from: u64, round: u64) -> Result<Option<(u64, Vec<String>)>> {
+        if from / TRIES < round {
+            return Ok(Some((round * TRIES, Vec::new())));
+        }
+        let snapshot = self.lake.snapshot(RESTATEMENTS.name, None).await?;
+        let is_of_round = |file: &&Arc<File>| frame_of(&file.path).is_some_and(|frame| frame / TRIES == round);
+        let removes: Vec<_> = snapshot.files.iter().filter(is_of_round).map(|file| file.path.clone()).collect();
+        let is_last = from / TRIES > round || (from + 1) / TRIES > round;
+        Ok((!removes.is_empty() && !is_last).then_some((from + 1, removes)))
     }
 
     /// The rows of an hour as they are.
@@ -103,8 +117,18 @@ impl Builder {
             instant(start_us + rollup.file_us)
         );
         let request = SqlRequest { sql, ..SqlRequest::default() };
-        Ok(self.engine.run(request, &self.reader).await.map_err(failed)?.batches)
+        let answer = self.engine.run(request, &self.reader).await.map_err(failed)?;
+        if answer.truncated {
+            return Err(Error::internal(format!("more rows of {} than an hour may hold", rollup.table.name)));
+        }
+        Ok(answer.batches)
     }
+}
+
+/// The frame that a file was recorded under.
+fn frame_of(path: &str) -> Option<u64> {
+    let name = path.rsplit('/').next()?.strip_prefix(JOURNAL)?.strip_prefix('-')?;
+    name.split('-').nth(1)?.parse().ok()
 }
 
 fn sums(batches: &[RecordBatch]) -> Result<BTreeMap<Key, Sum>> {
@@ -176,8 +200,19 @@ fn reason(sources: &[Arc<Snapshot>], news: &[Option<Vec<Arrival>>], part: &Part,
     if reason.is_empty() { "computed again".to_owned() } else { reason }
 }
 
-/// Whether rows of the file may say something of the hour.
+/// Whether rows of the file, or those whose place they took, may say something of the hour.
 fn touches(file: &File, role: Role, start_us: i64) -> bool {
+    let until = start_us + HOUR_US;
+    // Rows of events change the hour after theirs too; facts hold on.
+    let lies =
+        |first: i64, last: i64| first < until + HOUR_US && (role == Role::Reference || last >= start_us - HOUR_US);
+    let withdrawn = file.tags.get(WITHDRAWN).and_then(|minutes| {
+        let (first, last) = minutes.split_once('-')?;
+        Some((first.parse::<i64>().ok()?, last.parse::<i64>().ok()?))
+    });
+    if withdrawn.is_some_and(|(first, last)| lies(first.saturating_mul(MINUTE_US), last.saturating_mul(MINUTE_US))) {
+        return true;
+    }
     let bound = |value: Option<&Value>| match value {
         Some(Value::Time(us)) => Some(*us),
         _ => None,
@@ -186,9 +221,7 @@ fn touches(file: &File, role: Role, start_us: i64) -> bool {
     let first = bound(stats("time").and_then(|stats| stats.min.as_ref())).unwrap_or(i64::MIN);
     let end = |column: &str| bound(stats(column).and_then(|stats| stats.max.as_ref()));
     let last = end("time").max(end("charge_to")).max(end("last_seen")).unwrap_or(i64::MAX);
-    // Rows of events change the hour after theirs too; facts hold on.
-    let until = start_us + HOUR_US;
-    first < until + HOUR_US && (role == Role::Reference || last >= start_us - HOUR_US)
+    lies(first, last)
 }
 
 fn name(source: &str, file: &File) -> String {

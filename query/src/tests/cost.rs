@@ -422,7 +422,7 @@ async fn a_budget_says_when_it_is_exhausted() {
     let found = json!(world.rows(sql).await);
     assert_eq!(found, expected);
     // the same on /metrics, where what is unknown is absent: 29 November 2026 at noon is second 1795953600
-    world.query.fleet.stand().await.expect("asked");
+    world.query.fleet.stand().await;
     let page = world.query.fleet.page(crate::fleet::Exemplars::Left).await;
     for line in [
         r#"tokenwatt_budget_limit_usd{budget="a",key="region",enforcement="soft"} 200"#,
@@ -431,6 +431,7 @@ async fn a_budget_says_when_it_is_exhausted() {
         r#"tokenwatt_budget_forecast_usd{budget="a",key="region",enforcement="soft",band="low"} 209.583333333333"#,
         r#"tokenwatt_budget_exhausted_timestamp_seconds{budget="a",key="region",enforcement="soft"} 1796069400"#,
         r#"tokenwatt_budget_limit_usd{budget="d",key="tenant",enforcement="soft"} 1000"#,
+        r#"tokenwatt_feed_asked_timestamp_seconds{feed="budgets"} 1795954200"#,
     ] {
         assert!(page.lines().any(|found| found == line), "{line} in\n{page}");
     }
@@ -479,6 +480,31 @@ async fn a_budget_that_lasts_for_ages_has_no_date() {
         ["e", null, "nothing known", "hide"]
     ]);
     assert_eq!(json!(found), expected);
+}
+
+/// A charge that ends in the future reaches until now, and one that stands for longer than a month is not a host's time.
+#[tokio::test]
+async fn bills_reach_until_now_at_most() {
+    let world = World::at(Deps::new(Arc::new(TenPastNoon))).await;
+    let other = |from_us: i64, to_us: i64| {
+        let more = json!({"provider": "other", "time": from_us, "charge_from": from_us, "charge_to": to_us});
+        charge("i-2", INF2, "reserved", 1.0, ["1"; 3], more)
+    };
+    let rows = [
+        charge("i-1", INF2, "on_demand", 1.0, ["1"; 3], json!({})),
+        other(NOON - 25 * HOUR, NOON - 24 * HOUR),
+        other(NOON - HOUR, NOON + 40 * 24 * HOUR),
+    ];
+    world.write(&BILLING, &rows).await;
+    world.query.fleet.stand().await;
+    let page = world.query.fleet.page(crate::fleet::Exemplars::Left).await;
+    for line in [
+        r#"tokenwatt_billing_charged_until_timestamp_seconds{provider="AWS"} 1795954200"#,
+        r#"tokenwatt_billing_charged_until_timestamp_seconds{provider="other"} 1795867200"#,
+        r#"tokenwatt_billing_imported_timestamp_seconds{provider="AWS"} 1796040000"#,
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line} in\n{page}");
+    }
 }
 
 /// A host that nobody has a price or an option for is assumed to be on demand, not known to be.

@@ -20,7 +20,7 @@ fn dollars(usd: i128) -> Usd {
 }
 
 /// A book of that name with one price.
-async fn import_price(site: &Site, book: &str, usd: i128) {
+pub(super) async fn import_price(site: &Site, book: &str, usd: i128, from_us: i64) {
     let price = Price {
         host_type: INF2.to_owned(),
         region: REGION.to_owned(),
@@ -28,7 +28,7 @@ async fn import_price(site: &Site, book: &str, usd: i128) {
         option: "on_demand".to_owned(),
         per_hour: dollars(usd),
         currency: "USD".to_owned(),
-        effective_from_us: NOON - HOUR,
+        effective_from_us: from_us,
         effective_to_us: None,
         source: "contract".to_owned(),
         as_of: "2026-11-01".to_owned(),
@@ -40,7 +40,7 @@ async fn import_price(site: &Site, book: &str, usd: i128) {
     import.commit().await.expect("imported");
 }
 
-async fn import_discount(site: &Site, contract: &str) {
+pub(super) async fn import_discount(site: &Site, contract: &str) {
     let dated = Dated {
         from_us: NOON - HOUR,
         to_us: None,
@@ -70,7 +70,7 @@ async fn what_changed_an_hour_is_told() {
     let (list, half) = ("list, assumed on-demand", "list, assumed on-demand; effective × 0.5 by edp");
     let mut expected = Vec::new();
 
-    import_price(&site, "mine", 90).await;
+    import_price(&site, "mine", 90, NOON - HOUR).await;
     site.build().await;
     let [sixty, ninety] = ["60.000000000000", "90.000000000000"];
     expected.push(json!([AT, "idle", sixty, ninety, null, null, list, list, "import into prices: mine"]));
@@ -93,4 +93,21 @@ async fn what_changed_an_hour_is_told() {
     assert_eq!(json!(site.world.rows(HISTORY).await), json!(expected));
     let now = site.world.rows("SELECT sum(list_cost), sum(effective_cost) FROM costs_1h").await;
     assert_eq!(json!(now), json!([[ninety, billed]]), "the history ends where the hour is");
+}
+
+/// A book that is imported again without the price of that hour takes it back, and is named for it: 90 USD become the 60 of the price
+/// that comes with Tokenwatt.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_import_that_takes_back_is_named() {
+    let site = Site::new().await;
+    site.world.write(&PRICES, &[price(INF2, "on_demand", "60", json!({}))]).await;
+    import_price(&site, "mine", 90, NOON - HOUR).await;
+    site.world.write(&DEVICES, &seen("i-1", INF2, 0, 60)).await;
+    site.clock.set(NOON + 90 * MINUTE);
+    site.build().await;
+    import_price(&site, "mine", 90, NOON + 7 * 24 * HOUR).await;
+    site.build().await;
+    let sql = "SELECT list_before, list_after, reason FROM restatements";
+    let expected = json!([["90.000000000000", "60.000000000000", "import into prices: mine"]]);
+    assert_eq!(json!(site.world.rows(sql).await), expected);
 }

@@ -22,6 +22,7 @@ paid AS (
       FROM exchange_rates
     ) AS r ON r.currency = b.currency AND r.effective_from <= b.time AND (r.effective_to IS NULL OR r.effective_to > b.time)
     WHERE b.charge_kind = 'host_time' AND (b.currency = 'USD' OR r.currency IS NOT NULL)
+      AND b.charge_to > b.time AND b.charge_to <= b.time + INTERVAL '32 days'
     GROUP BY b.host_id, b.time, b.charge_to, b.region, b.host_type, b."option"
   ) AS hours
   GROUP BY date_trunc('day', time), region, host_type, "option"

@@ -13,8 +13,10 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use serde_json::json;
-use telemetry::table::{REQUESTS, TOKENS};
+use telemetry::table::{DEVICES, PRICES, REQUESTS, TOKENS};
 
+use super::super::cost::{INF2, price, seen};
+use super::super::restatements::{import_discount, import_price};
 use super::{Draws, MINUTE, NOON, Site, calls, tokens};
 
 /// A store that takes so many more writes and then answers nothing but errors.
@@ -105,5 +107,40 @@ async fn a_process_may_die_between_any_two_writes() {
         let stored = site.world.rows(&format!("{sums} requests_1m")).await;
         assert_eq!(stored, site.world.rows(&format!("{sums} raw.requests_minutes")).await, "after {writes} writes");
         assert_ne!(stored[0][0], json!(null));
+    }
+}
+
+/// An hour at 60 USD is restated to 90 by a process that dies, and a discount comes before the next one finishes. However far the first
+/// came, the history leads from 60 to what the hour is, each line beginning where the one before ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_history_of_an_hour_has_no_gap_whenever_a_process_dies() {
+    for writes in 0..6_i64 {
+        let last_words = writes % 2 == 0;
+        let store = Arc::new(Mortal { inner: InMemory::new(), left: AtomicI64::new(ENOUGH), last_words });
+        let site = Site::on(Arc::clone(&store) as Arc<dyn ObjectStore>).await;
+        site.world.write(&PRICES, &[price(INF2, "on_demand", "60", json!({}))]).await;
+        site.world.write(&DEVICES, &seen("i-1", INF2, 0, 60)).await;
+        site.clock.set(NOON + 90 * MINUTE);
+        site.build().await;
+        import_price(&site, "mine", 90, NOON - 60 * MINUTE).await;
+        store.left.store(writes, Ordering::SeqCst);
+        let outcome = site.try_build().await;
+        let died = store.left.load(Ordering::SeqCst) < 0;
+        assert_eq!(outcome.is_err(), died, "{outcome:?} after {writes} writes");
+        store.left.store(ENOUGH, Ordering::SeqCst);
+        import_discount(&site, "edp").await;
+        site.clock.set(NOON + 91 * MINUTE);
+        site.build().await;
+        let sql =
+            "SELECT list_before, effective_before, list_after, effective_after FROM restatements ORDER BY restated_at";
+        let history = site.world.rows(sql).await;
+        let mut now = vec![json!("60.000000000000"), json!(null)];
+        for line in &history {
+            assert_eq!(line[..2], now[..], "after {writes} writes: {history:?}");
+            now = line[2..].to_vec();
+        }
+        let stored = site.world.rows("SELECT sum(list_cost), sum(effective_cost) FROM costs_1h").await;
+        assert_eq!(stored, [now], "after {writes} writes: {history:?}");
+        assert_eq!(stored[0], [json!("90.000000000000"), json!("45.000000000000")]);
     }
 }
