@@ -16,12 +16,12 @@ use axum::{
     routing::get,
 };
 use parking_lot::Mutex;
+pub(crate) use service::metrics::Exemplars;
 use service::{metrics::CONTENT_TYPE, shutdown::Stage};
 use telemetry::contract::ApiError;
 
 use crate::execute::Engine;
 use bound::Bound;
-pub(crate) use series::Exemplars;
 use series::Series;
 use standing::Standing;
 
@@ -75,7 +75,7 @@ impl Fleet {
         let fleet = self.clone();
         let page = move |headers: HeaderMap| {
             let fleet = fleet.clone();
-            async move { ([(header::CONTENT_TYPE, CONTENT_TYPE)], fleet.page(exemplars(&headers)).await) }
+            async move { ([(header::CONTENT_TYPE, CONTENT_TYPE)], fleet.page(Exemplars::asked(&headers)).await) }
         };
         service::principal::require_everything(Router::new().route("/metrics", get(page)))
     }
@@ -149,7 +149,7 @@ impl Fleet {
         let lag_s = self.lag_s().await;
         let mut text = self.series.lock().render(lag_s, exemplars);
         text.push_str(&self.standing.lock().render());
-        text.push_str(&self.engine.deps.metrics.render_open());
+        text.push_str(&self.engine.deps.metrics.render_open(exemplars));
         text.push_str("# EOF\n");
         text
     }
@@ -164,10 +164,4 @@ impl Fleet {
         }
         newest.map(|us| (self.engine.deps.clock.now_us().saturating_sub(us)) as f64 / 1e6)
     }
-}
-
-/// Only who asks for OpenMetrics reads exemplars; to parsers of the older text they are a syntax error.
-fn exemplars(headers: &HeaderMap) -> Exemplars {
-    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
-    if accept.contains("openmetrics") { Exemplars::Shown } else { Exemplars::Left }
 }

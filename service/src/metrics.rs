@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::Router;
-use axum::http::header;
+use axum::http::{HeaderMap, header};
 use axum::routing::get;
 use parking_lot::Mutex;
 
@@ -24,6 +24,24 @@ const SERIES_MAX: usize = 1_000;
 
 /// Content type of the text that [`Registry::render`] returns.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Whether traces are named beside buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exemplars {
+    /// They are.
+    Shown,
+    /// They are left out.
+    Left,
+}
+
+impl Exemplars {
+    /// Only who asks for OpenMetrics reads exemplars; to parsers of the older text they are a syntax error.
+    #[must_use]
+    pub fn asked(headers: &HeaderMap) -> Self {
+        let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+        if accept.contains("openmetrics") { Self::Shown } else { Self::Left }
+    }
+}
 
 /// All counters and gauges of a process. Clones share them.
 #[derive(Clone, Default)]
@@ -185,20 +203,24 @@ impl Registry {
         });
     }
 
-    /// The whole text, with the closing `# EOF`.
+    /// The whole text, with the closing `# EOF`, without exemplars.
     #[must_use]
     pub fn render(&self) -> String {
-        let mut text = self.render_open();
+        self.page(Exemplars::Left)
+    }
+
+    fn page(&self, exemplars: Exemplars) -> String {
+        let mut text = self.render_open(exemplars);
         text.push_str("# EOF\n");
         text
     }
 
     /// The text without `# EOF`, for a page that has more to say.
     #[must_use]
-    pub fn render_open(&self) -> String {
+    pub fn render_open(&self, exemplars: Exemplars) -> String {
         let mut text = String::new();
         for (name, family) in self.families.lock().iter() {
-            render::family(&mut text, name, family);
+            render::family(&mut text, name, family, exemplars);
         }
         text
     }
@@ -221,8 +243,8 @@ impl Registry {
     /// Route `/metrics`.
     pub fn router(&self) -> Router {
         let registry = self.clone();
-        let page = move || {
-            let text = registry.render();
+        let page = move |headers: HeaderMap| {
+            let text = registry.page(Exemplars::asked(&headers));
             async move { ([(header::CONTENT_TYPE, CONTENT_TYPE)], text) }
         };
         Router::new().route("/metrics", get(page))

@@ -272,7 +272,7 @@ async fn phases_are_spans_where_asked_for() {
     assert_eq!(received.spans().len(), 1 + 5 + 3);
 }
 
-/// The node's page names the trace of a call beside the bucket that its time to the first token is in.
+/// The node's page names the trace of a call beside the bucket that its time to the first token is in, for who asks for OpenMetrics.
 #[tokio::test]
 async fn exemplars_lead_to_traces() {
     let world = World::start(|_| {}).await;
@@ -282,9 +282,13 @@ async fn exemplars_lead_to_traces() {
         .header("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
         .json(&World::chat_body(2, false));
     request.send().await.unwrap().text().await.unwrap();
+    let page = async |accept: &str| {
+        let asked = world.client.get(format!("{}/metrics", world.url)).header("accept", accept);
+        asked.send().await.unwrap().text().await.unwrap()
+    };
     let named = async {
         loop {
-            let page = world.client.get(format!("{}/metrics", world.url)).send().await.unwrap().text().await.unwrap();
+            let page = page("application/openmetrics-text; version=1.0.0").await;
             let mut buckets = page.lines().filter(|line| line.starts_with("vllm:time_to_first_token_seconds_bucket"));
             if buckets.any(|line| line.contains(" 1 # {trace_id=\"0af7651916cd43dd8448eb211c80319c\"} 0.")) {
                 return;
@@ -293,5 +297,6 @@ async fn exemplars_lead_to_traces() {
         }
     };
     tokio::time::timeout(crate::world::PATIENCE, named).await.unwrap();
+    assert!(!page("text/plain").await.contains("trace_id"));
     world.end().await;
 }

@@ -146,17 +146,6 @@ async fn a_stream_that_must_end_ends() {
     assert_eq!(recorded(&received), [(1, Some("timeout".to_owned()))]);
 }
 
-/// The same after several pieces, though the client might go on asking: an answer in pieces may lack its end.
-#[tokio::test]
-async fn an_answer_in_pieces_that_stops() {
-    let (world, stop) = behind(SHORT, |requests| pieces(requests, 3, Duration::ZERO, false)).await;
-    let (answers, status) = ask(&world, stream::iter([request("a")]).chain(stream::pending())).await;
-    assert_eq!((answers.len(), status), (3, Code::DeadlineExceeded));
-    let received = world.end().await;
-    stop.cancel();
-    assert_eq!(recorded(&received), [(3, Some("timeout".to_owned()))]);
-}
-
 /// An answer that takes longer in all than the engine may be silent, and is not: it is whole.
 #[tokio::test]
 async fn a_slow_answer_is_not_cut() {
@@ -169,30 +158,37 @@ async fn a_slow_answer_is_not_cut() {
     assert_eq!(recorded(&received), [(4, None)]);
 }
 
-/// An engine that gives each request one answer owes nothing in between: the client may be silent for as long as it likes and then ask
-/// again, and the first call is recorded meanwhile.
+/// An engine without end marks owes nothing that anybody knows of once it has answered, in one piece or several: the client may be silent
+/// for as long as it likes and then ask again, and its call is recorded meanwhile, as whole.
 #[tokio::test]
 async fn a_client_may_be_silent() {
-    let echo = |requests: Streaming<Asked>| {
-        let answered = requests.map(|asked| asked.map(|asked| answer(&asked.id)));
-        answered.boxed()
-    };
-    let (world, stop) = behind(2 * SHORT, echo).await;
-    let (sender, requests) = tokio::sync::mpsc::channel(1);
-    sender.send(request("a")).await.unwrap();
-    let mut answers = open(&world, tokio_stream::wrappers::ReceiverStream::new(requests)).await;
-    assert_eq!(answers.message().await.unwrap(), Some(answer("a")));
-    let seen = async {
-        while world.received.named("llm_request").is_empty() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+    for pieces in [1, 3] {
+        let echo = move |requests: Streaming<Asked>| {
+            let answered = requests.flat_map(move |asked| {
+                let answered = asked.map(|asked| answer(&asked.id));
+                stream::iter(vec![answered; pieces])
+            });
+            answered.boxed()
+        };
+        let (world, stop) = behind(2 * SHORT, echo).await;
+        let (sender, requests) = tokio::sync::mpsc::channel(1);
+        let mut answers = open(&world, tokio_stream::wrappers::ReceiverStream::new(requests)).await;
+        for (id, recorded) in [("a", 1), ("b", 2)] {
+            sender.send(request(id)).await.unwrap();
+            for _ in 0..pieces {
+                assert_eq!(answers.message().await.unwrap(), Some(answer(id)));
+            }
+            let seen = async {
+                while world.received.named("llm_request").len() < recorded {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            };
+            tokio::time::timeout(PATIENCE, seen).await.unwrap();
         }
-    };
-    tokio::time::timeout(PATIENCE, seen).await.unwrap();
-    sender.send(request("b")).await.unwrap();
-    assert_eq!(answers.message().await.unwrap(), Some(answer("b")));
-    drop(sender);
-    assert_eq!(answers.message().await.unwrap(), None);
-    let received = world.end().await;
-    stop.cancel();
-    assert_eq!(recorded(&received), [(1, None), (1, None)]);
+        drop(sender);
+        assert_eq!(answers.message().await.unwrap(), None);
+        let received = world.end().await;
+        stop.cancel();
+        assert_eq!(recorded(&received), [(pieces, None), (pieces, None)]);
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
+use service::metrics::Exemplars;
+
 /// Upper bounds of the latency buckets in seconds. They hold 1.0, below which the first token should arrive.
 pub(super) const TTFT_BOUNDS: [f64; 14] = [0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0];
 /// Upper bounds of the buckets for time per output token in seconds.
@@ -44,13 +46,6 @@ pub(super) struct Buckets {
 
 /// Minutes for which late rows are still looked for.
 pub(super) const LATE_MINUTES: i64 = 2;
-
-/// Whether traces are named beside buckets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exemplars {
-    Shown,
-    Left,
-}
 
 /// What one closed minute held.
 #[derive(Debug, Default)]

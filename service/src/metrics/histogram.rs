@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::Exemplars;
+
 /// Bounds for times from milliseconds to a minute, seconds; 1.0 is one of them.
 pub const SECONDS: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
@@ -100,7 +102,7 @@ impl Histogram {
     }
 
     /// Appends the lines of this series; `labels` without braces.
-    pub(super) fn render(&self, text: &mut String, name: &str, labels: &str) {
+    pub(super) fn render(&self, text: &mut String, name: &str, labels: &str, exemplars: Exemplars) {
         let comma = if labels.is_empty() { "" } else { "," };
         let braces = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
         let mut total = 0;
@@ -109,7 +111,7 @@ impl Histogram {
             total += bucket.load(Ordering::Relaxed);
             // Writing to a String cannot fail.
             let _ = write!(text, "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {total}");
-            if let Some((trace_id, value)) = *exemplar.lock() {
+            if let Some((trace_id, value)) = exemplar.lock().filter(|_| exemplars == Exemplars::Shown) {
                 let _ = write!(text, " # {{trace_id=\"{trace_id:032x}\"}} {value}");
             }
             text.push('\n');

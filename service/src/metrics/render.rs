@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::{Family, FamilyKind, Series};
+use super::{Exemplars, Family, FamilyKind, Series};
 
 /// Appends the family's lines, or nothing when none of its series has a value.
-pub(super) fn family(text: &mut String, name: &str, family: &Family) {
+pub(super) fn family(text: &mut String, name: &str, family: &Family, exemplars: Exemplars) {
     let mut lines = String::new();
     for (labels, series) in &family.series {
         let value = match series {
@@ -13,7 +13,7 @@ pub(super) fn family(text: &mut String, name: &str, family: &Family) {
             Series::Gauge(gauge) => number(gauge.get()),
             Series::Observed(value) => value().and_then(number),
             Series::Histogram(histogram) => {
-                histogram.render(&mut lines, name, &pairs(labels));
+                histogram.render(&mut lines, name, &pairs(labels), exemplars);
                 continue;
             }
         };

@@ -107,7 +107,7 @@ fn histograms_have_cumulative_buckets() {
     }
 }
 
-/// The last trace of a bucket stands behind its count; a value that is not traced leaves it there.
+/// The last trace of a bucket stands behind its count for who asks for OpenMetrics; a value that is not traced leaves it there.
 #[test]
 fn buckets_have_exemplars() {
     let registry = Registry::new();
@@ -115,8 +115,12 @@ fn buckets_have_exemplars() {
     histogram.observe_traced(std::time::Duration::from_millis(30), 7);
     histogram.observe_traced(std::time::Duration::from_millis(40), 0xAB);
     histogram.observe(std::time::Duration::from_millis(45));
-    let text = registry.render();
+    let asked = |accept: &str| Exemplars::asked(&HeaderMap::from_iter([(header::ACCEPT, accept.parse().unwrap())]));
+    let text = registry.render_open(asked("application/openmetrics-text;version=1.0.0,text/plain;q=0.5"));
     let bucket = "tokenwatt_x_seconds_bucket{le=\"0.05\"} 3 # {trace_id=\"000000000000000000000000000000ab\"} 0.04\n";
     assert!(text.contains(bucket), "{text}");
     assert_eq!(text.matches(" # {").count(), 1, "{text}");
+    for text in [registry.render(), registry.render_open(asked("*/*"))] {
+        assert!(text.contains("le=\"0.05\"} 3\n") && !text.contains(" # {"), "{text}");
+    }
 }

@@ -38,8 +38,6 @@ pub(super) struct Calls {
     waits: usize,
     /// How many have been open.
     begun: u64,
-    /// How many of the open ones have had several answers, and may have more.
-    flowing: usize,
     /// The turns of calls that could not be read, the oldest first.
     unread: VecDeque<Turn>,
     /// No more requests will come.
@@ -57,8 +55,6 @@ struct Open {
     turn: Option<Turn>,
     /// Its place in the order in which they began.
     begun: u64,
-    /// Answers so far.
-    answers: u64,
 }
 
 /// A call that waits for its turn.
@@ -79,7 +75,6 @@ impl Calls {
             count: 0,
             waits: 0,
             begun: 0,
-            flowing: 0,
             unread: VecDeque::new(),
             is_asked: false,
             is_within: false,
@@ -121,8 +116,7 @@ impl Calls {
             self.settle(&id);
         }
         self.begun += 1;
-        let open = Open { follow, turn: Some(turn), begun: self.begun, answers: 0 };
-        self.open.entry(id).or_default().push_back(open);
+        self.open.entry(id).or_default().push_back(Open { follow, turn: Some(turn), begun: self.begun });
         self.count += 1;
         self.waits += 1;
     }
@@ -155,10 +149,8 @@ impl Calls {
             return;
         };
         let others_wait = same.len() > 1;
-        let Some(Open { follow, turn, answers, .. }) = same.front_mut() else { return };
+        let Some(Open { follow, turn, .. }) = same.front_mut() else { return };
         follow.output(&answer.output);
-        *answers += 1;
-        self.flowing += usize::from(*answers == 2);
         // Where nothing is marked and others of that id wait, each answer is a whole one, as models give that are not decoupled.
         let is_whole = !self.streams || !self.marks && others_wait;
         let ends = answer.is_last || error.is_some() || is_whole;
@@ -181,7 +173,6 @@ impl Calls {
         let open = same.pop_front()?;
         self.count -= 1;
         self.waits -= usize::from(open.turn.is_some());
-        self.flowing -= usize::from(open.answers > 1);
         if same.is_empty() {
             self.open.remove(id);
         }
@@ -236,15 +227,14 @@ impl Calls {
                 Some(kind) => follow.finish(Some(kind), Some(kind.replace('_', " "))),
             }
         }
-        (self.count, self.waits, self.flowing) = (0, 0, 0);
+        (self.count, self.waits) = (0, 0);
         self.unread.clear();
     }
 
     /// When the engine has been silent for too long; `None` where it may be silent, since it owes nothing that anybody knows of: all
-    /// its calls have an answer, none has had several of them, of which nobody knows whether more come, and the client may go on
-    /// asking. A client that does not waits for the end of the stream.
+    /// its calls have been answered, and the client may go on asking. A client that does not waits for the end of the stream.
     fn due(&self, patience: Duration) -> Option<Instant> {
-        let owes = self.waits > 0 || !self.unread.is_empty() || self.flowing > 0 || self.is_within || self.is_asked;
+        let owes = self.waits > 0 || !self.unread.is_empty() || self.is_within || self.is_asked;
         owes.then(|| self.since + patience)
     }
 }
