@@ -33,6 +33,8 @@ pub const WITHDRAWN: &str = "withdrawn";
 /// The journal of imports; its frames count them.
 const JOURNAL: &str = "imported";
 const MINUTE_US: i64 = 60_000_000;
+/// Longest charge that stands for hours of a host.
+const CHARGE_MINUTES_MAX: i64 = 32 * 24 * 60;
 
 /// What became of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -219,7 +221,9 @@ impl<'s> Old<'s> {
         let first = |file: &&File| bound(stats(file, "time").min.as_ref()).unwrap_or(0).max(0);
         let last = |file: &&File| {
             let starts = bound(stats(file, "time").max.as_ref()).unwrap_or(i64::MAX / MINUTE_US);
-            starts.max(bound(stats(file, "charge_to").max.as_ref()).unwrap_or(starts))
+            // nothing is charged to hours for longer than a month, whatever a commitment's fee is for
+            let ends = bound(stats(file, "charge_to").max.as_ref()).unwrap_or(starts);
+            starts.max(ends.min(starts.saturating_add(CHARGE_MINUTES_MAX)))
         };
         let (first, last) = (self.files.iter().map(first).min()?, self.files.iter().map(last).max()?);
         Some(format!("{first}-{}", last.max(first)))

@@ -65,12 +65,14 @@ pub(crate) struct Rollup {
     aged: Option<Aged>,
 }
 
-/// How a window is restated once some of its sources may have dropped their rows by age: from what it holds, and from a source that
-/// is kept for longer.
+/// How a window is restated once some of its sources may have dropped their rows by age: from what it holds, and from what a bill
+/// charges, which is kept for longer.
 #[derive(Debug)]
 struct Aged {
     /// What restates.
-    source: &'static Table,
+    charges: &'static Table,
+    /// What makes dollars of charges in other currencies: a rate restates too, also windows that have no rows without it.
+    rates: &'static Table,
     /// The query: columns of the roll-up's table, of rows of a stretch whose bounds stand in it as `$from` and `$to`, microseconds.
     sql: &'static str,
 }
@@ -176,7 +178,11 @@ pub(crate) const ROLLUPS: [&Rollup; 6] = [
         window_us: HOUR_US,
         file_us: HOUR_US,
         keys_max: COST_KEYS_MAX,
-        aged: Some(Aged { source: &BILLING, sql: include_str!("rollup/costs_hours_aged.sql") }),
+        aged: Some(Aged {
+            charges: &BILLING,
+            rates: &EXCHANGE_RATES,
+            sql: include_str!("rollup/costs_hours_aged.sql"),
+        }),
     },
 ];
 

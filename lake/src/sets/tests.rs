@@ -4,7 +4,7 @@ use arrow::array::{ArrayRef, RecordBatch, StringArray, TimestampMicrosecondArray
 use service::{Deps, Kind};
 use telemetry::table::BILLING;
 
-use super::{Import, Published, named};
+use super::{Import, Published, WITHDRAWN, named};
 use crate::Lake;
 
 const DAY: i64 = 86_400_000_000;
@@ -80,4 +80,23 @@ async fn what_is_not_committed_is_not_there() {
     import(&lake, &[("june", rows("2", 2, 1))]).await;
     assert_eq!(given_up.commit().await.expect_err("another was faster").kind(), Kind::Conflict);
     assert_eq!(stored(&lake).await, (1, Some(5)));
+}
+
+/// What takes the place of rows says over which minutes those lay, of a charge of years the month for which it may stand.
+#[tokio::test]
+async fn what_is_withdrawn_is_told_by_what_takes_its_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lake = lake(&folder).await;
+    let withdrawn = async || {
+        let snapshot = lake.snapshot("billing", None).await.expect("readable");
+        snapshot.files.iter().filter_map(|file| file.tags.get(WITHDRAWN).cloned()).collect::<Vec<_>>()
+    };
+    let times = |us: i64| -> ArrayRef { Arc::new(TimestampMicrosecondArray::from(vec![us]).with_timezone("UTC")) };
+    let fee = RecordBatch::try_from_iter([("time", times(DAY)), ("charge_to", times(1_096 * DAY))]).expect("rows");
+    import(&lake, &[("may", fee)]).await;
+    assert_eq!(withdrawn().await, Vec::<String>::new());
+    import(&lake, &[("may", rows("1", 1, 1))]).await;
+    assert_eq!(withdrawn().await, ["1440-47520"]);
+    import(&lake, &[("may", rows("1", 2, 1))]).await;
+    assert_eq!(withdrawn().await, ["0-0", "0-0"], "one file a day");
 }

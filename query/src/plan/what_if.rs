@@ -225,7 +225,7 @@ impl Asked {
     async fn quote(&self, scope: &Arc<Scope>) -> Result<Option<Quote>> {
         let sql = format!(
             "SELECT CAST(usd_per_hour AS VARCHAR), confidence, as_of, source FROM prices WHERE host_type = {} AND region = {} AND \"option\" = {} \
-             AND zone IS NULL AND usd_per_hour IS NOT NULL AND effective_from <= now() AND (effective_to IS NULL OR effective_to > now()) \
+             AND zone IS NULL AND effective_from <= now() AND (effective_to IS NULL OR effective_to > now()) \
              ORDER BY book IS NULL, effective_from DESC, CASE confidence WHEN 'measured' THEN 0 WHEN 'published' THEN 1 WHEN 'secondary' THEN 2 ELSE 3 END LIMIT 1",
             quoted(&self.host_type),
             quoted(&self.region),

@@ -12,7 +12,7 @@ use telemetry::contract::{ApiError, SqlRequest};
 
 use super::fold::fold;
 use super::read::{Memory, instant};
-use super::window::{self, Built, News, Versions};
+use super::window::{self, Built, Versions};
 use super::write::{self, Round};
 use super::{Rollup, Source, is_of_events};
 use crate::execute::Engine;
@@ -20,6 +20,8 @@ use crate::reader::Reader;
 
 /// Files of one round, each in memory by itself: a backlog is worked off in rounds, the oldest first.
 const FILES_MAX: usize = 24;
+/// Stretches of one round that turn out to have no rows, beside those: an answer each.
+const EMPTY_MAX: usize = 240;
 
 /// Builds windows.
 pub(super) struct Builder {
@@ -29,6 +31,8 @@ pub(super) struct Builder {
     pub(super) clock: SharedClock,
     pub(super) memory: Arc<Memory>,
     pub(super) reader: Arc<Reader>,
+    /// [`Built::empty`] of each roll-up.
+    pub(super) empty: parking_lot::Mutex<BTreeMap<&'static str, BTreeMap<i64, Versions>>>,
 }
 
 /// What a round came to.
@@ -86,7 +90,9 @@ impl Builder {
         for Source { table, .. } in rollup.sources {
             sources.push(self.lake.snapshot(table.name, None).await?);
         }
-        let Some(plan) = self.plan(rollup, Built::of(rollup, &windows), &sources).await? else {
+        let empty = self.empty.lock().get(rollup.table.name).cloned().unwrap_or_default();
+        let built = Built::of(rollup, &windows).map(|built| Built { empty, ..built });
+        let Some(plan) = self.plan(rollup, built, &sources).await? else {
             return Ok(Done::default());
         };
         let (parts, left, folded) = self.parts(rollup, &plan).await?;
@@ -110,9 +116,9 @@ impl Builder {
     /// The first files of the plan, the start of the first that is left for another round, and how many keys were folded. A stretch
     /// that has no rows, and had none, is done once it is looked at.
     async fn parts(&self, rollup: &'static Rollup, plan: &Plan) -> Result<(Vec<Computed>, Option<i64>, i64)> {
-        let (mut parts, mut folded_keys) = (Vec::new(), 0);
+        let (mut parts, mut folded_keys, mut empty) = (Vec::new(), 0, 0);
         for (start, how) in &plan.files {
-            if parts.len() == FILES_MAX {
+            if parts.len() == FILES_MAX || empty == EMPTY_MAX {
                 return Ok((parts, Some(*start), folded_keys));
             }
             let until = (start + rollup.file_us).min(plan.due_us.max(plan.built.through_us));
@@ -121,6 +127,10 @@ impl Builder {
             folded_keys += folded;
             if plan.built.files.contains_key(start) || batches.iter().any(|batch| batch.num_rows() > 0) {
                 parts.push((*start, batches, versions));
+            } else if *start < plan.built.through_us {
+                // one that was looked at before does not count, so that every round comes farther
+                let known = self.empty.lock().entry(rollup.table.name).or_default().insert(*start, versions);
+                empty += usize::from(known.is_none());
             }
         }
         Ok((parts, None, folded_keys))
@@ -141,10 +151,7 @@ impl Builder {
             None => (Vec::new(), Vec::new()),
             Some(built) => {
                 let news = self.memory.news(&self.lake, built, sources).await?;
-                let news = sources.iter().zip(&news);
-                let news: Vec<_> = news
-                    .map(|(source, arrivals)| News { source: source.table.name, arrivals: arrivals.as_deref() })
-                    .collect();
+                let news = window::news(rollup, sources, &news);
                 let (floor_us, kept_us) = (self.memory.floor_us(rollup, now_us), self.memory.kept_us(rollup, now_us));
                 (built.stale(rollup, &news, floor_us), built.aged(rollup, &news, (kept_us, floor_us)))
             }

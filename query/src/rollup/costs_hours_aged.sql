@@ -67,16 +67,16 @@ weighed AS (
   FROM known
 ),
 shares AS (
-  SELECT hour_us, host_id FROM weighed GROUP BY hour_us, host_id HAVING sum(weight) > 0
+  SELECT hour_us, host_id, sum(weight) AS weights, max(listed) AS listed FROM weighed GROUP BY hour_us, host_id
 ),
 split AS (
-  SELECT w.*, r.host_id IS NOT NULL AS is_billed, r.basis AS bill_basis,
-    money_split(r.rate_usd, w.weight) OVER one_hour AS rate_share,
-    money_split(r.effective_cost, w.weight) OVER one_hour AS effective_share,
-    money_split(r.billed_cost, w.weight) OVER one_hour AS billed_share
+  SELECT w.*, r.host_id IS NOT NULL AS is_paid, r.host_id IS NOT NULL AND s.weights > 0 AS is_billed, r.basis AS bill_basis,
+    CASE WHEN s.weights > 0 THEN money_split(r.rate_usd, w.weight) OVER one_hour END AS rate_share,
+    CASE WHEN s.weights > 0 THEN money_split(r.effective_cost, w.weight) OVER one_hour END AS effective_share,
+    CASE WHEN s.weights > 0 THEN money_split(r.billed_cost, w.weight) OVER one_hour END AS billed_share
   FROM weighed AS w
   LEFT JOIN shares AS s ON s.hour_us = w.hour_us AND s.host_id = w.host_id
-  LEFT JOIN rated AS r ON r.hour_us = s.hour_us AND r.host_id = s.host_id
+  LEFT JOIN rated AS r ON r.hour_us = w.hour_us AND r.host_id = w.host_id
   WINDOW one_hour AS (
     PARTITION BY w.hour_us, w.host_id
     ORDER BY w.part, w.tenant, w.namespace, w.model, w.environment, w.cluster, w.pool, w.region, w.host_type, w.basis, w.method,
@@ -93,13 +93,17 @@ SELECT time, region, model, environment, cluster, pool, host_id, host_type, tena
   CASE WHEN NOT has_no_list THEN confidence WHEN rate_share IS NOT NULL THEN 'measured' END AS confidence,
   boundary, energy_method, energy_confidence, price_as_of
 FROM split
+-- minutes that only a bill spoke of are gone with it
+WHERE is_paid OR coalesce(split, '') <> 'paid for and silent'
 UNION ALL
--- a host that no row of the hour knows, or of which nothing says how its hour was shared
+-- a host that no row of the hour knows, or of which nothing says how its hour was shared; what has an estimate has no second one
 SELECT arrow_cast(r.hour_us, 'Timestamp(Microsecond, Some("UTC"))'), r.region, CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR),
   CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), r.host_id, r.host_type, CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), 'unattributed', 'USD',
-  r.rate_usd, r.effective_cost, r.billed_cost, CAST(NULL AS DOUBLE), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT),
-  CASE WHEN r.rate_usd IS NULL THEN 'no price' ELSE r.basis END, 'the bill alone', CASE WHEN r.rate_usd IS NOT NULL THEN 'measured' END,
+  CASE WHEN coalesce(s.listed, 0) = 0 THEN r.rate_usd END, r.effective_cost, r.billed_cost,
+  CAST(NULL AS DOUBLE), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT),
+  CASE WHEN r.rate_usd IS NULL OR coalesce(s.listed, 0) > 0 THEN 'no price' ELSE r.basis END, 'the bill alone',
+  CASE WHEN r.rate_usd IS NOT NULL AND coalesce(s.listed, 0) = 0 THEN 'measured' END,
   CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR)
 FROM rated AS r
 LEFT JOIN shares AS s ON s.hour_us = r.hour_us AND s.host_id = r.host_id
-WHERE s.host_id IS NULL
+WHERE coalesce(s.weights, 0) = 0

@@ -11,7 +11,7 @@ use service::Result;
 use tokio::sync::Mutex;
 
 use super::objective::Objective;
-use super::window::{Built, News};
+use super::window::{self, Built};
 use super::{DAY_US, HOUR_US, Rollup};
 
 /// Stretches of a roll-up that raw rows answer for, beside the newest; with more, the nearest are joined.
@@ -159,12 +159,7 @@ async fn stale(
     now_us: i64,
 ) -> Result<Vec<Range<i64>>> {
     let news = memory.news(lake, built, sources).await?;
-    let news: Vec<_> = rollup
-        .sources
-        .iter()
-        .zip(&news)
-        .map(|(source, arrivals)| News { source: source.table.name, arrivals: arrivals.as_deref() })
-        .collect();
+    let news = window::news(rollup, sources, &news);
     Ok(built.stale(rollup, &news, memory.floor_us(rollup, now_us)))
 }
 

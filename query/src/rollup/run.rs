@@ -77,7 +77,7 @@ impl Rollups {
         let refused = |error| service::Error::invalid("roll-ups cannot be set up").with_source(error);
         let engine = Arc::new(Engine::new(limits, lake.clone().into(), apart).map_err(refused)?);
         let (clock, reader) = (Arc::clone(&deps.clock), Arc::new(Reader::internal()));
-        let builder = Builder { engine, lake, clock, memory, reader };
+        let builder = Builder { engine, lake, clock, memory, reader, empty: parking_lot::Mutex::default() };
         let progress = Progress::new(&deps.metrics);
         let (slo, budget) = (config.rollup.slo.clone(), config.rollup.budget.clone());
         Ok(Rollups { builder, slo, budget, progress, deps: deps.clone(), looked: BTreeMap::new(), published: false })

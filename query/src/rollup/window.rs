@@ -42,6 +42,8 @@ pub(super) struct Built {
     pub(super) rebuilt: i64,
     /// Keys folded into `__other__`, since the first build.
     pub(super) folded: i64,
+    /// Stretches that were computed by this process and have no rows, by their start: from which versions of the sources. No file says it.
+    pub(super) empty: BTreeMap<i64, Versions>,
 }
 
 /// One file of a roll-up.
@@ -53,11 +55,37 @@ pub(super) struct Part {
 }
 
 /// What a table has come to since a roll-up was settled.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct News<'a> {
     pub(super) source: &'a str,
     /// Files that came since; `None` if nobody knows any more.
     pub(super) arrivals: Option<&'a [Arrival]>,
+    /// Starts of windows that may have no rows yet and get some by what came.
+    pub(super) also: BTreeSet<i64>,
+}
+
+/// What came to each of the sources of a roll-up.
+pub(super) fn news<'a>(
+    rollup: &Rollup,
+    sources: &'a [Arc<Snapshot>],
+    arrivals: &'a [Option<Vec<Arrival>>],
+) -> Vec<News<'a>> {
+    let of = |(source, arrivals): (&'a Arc<Snapshot>, &'a Option<Vec<Arrival>>)| {
+        let arrivals = arrivals.as_deref();
+        let came = arrivals.is_none_or(|arrivals| !arrivals.is_empty());
+        let also = if came { windows_by(rollup, source, sources) } else { BTreeSet::new() };
+        News { source: source.table.name, arrivals, also }
+    };
+    sources.iter().zip(arrivals).map(of).collect()
+}
+
+/// Charges in another currency are in no window until a rate makes dollars of them.
+fn windows_by(rollup: &Rollup, source: &Snapshot, sources: &[Arc<Snapshot>]) -> BTreeSet<i64> {
+    let Some(aged) = rollup.aged.as_ref().filter(|aged| aged.rates.name == source.table.name) else {
+        return BTreeSet::new();
+    };
+    let charges: Vec<_> = sources.iter().filter(|other| other.table.name == aged.charges.name).cloned().collect();
+    files_with_rows(rollup, &charges, 0, i64::MAX / 2)
 }
 
 impl Built {
@@ -100,18 +128,19 @@ impl Built {
         self.changed(rollup, news, floor_us..self.through_us)
     }
 
-    /// Windows older than `floor_us`, and not older than the roll-up keeps them, of which the source that restates aged windows has
-    /// come to hold other rows.
+    /// Windows older than `floor_us`, and not older than the roll-up keeps them, of which what restates aged windows has come to hold
+    /// other rows.
     pub(super) fn aged(&self, rollup: &Rollup, news: &[News<'_>], (kept_us, floor_us): (i64, i64)) -> Vec<Range<i64>> {
         let Some(aged) = &rollup.aged else { return Vec::new() };
-        let news: Vec<_> = news.iter().filter(|news| news.source == aged.source.name).cloned().collect();
+        let restates = |news: &&News<'_>| [aged.charges.name, aged.rates.name].contains(&news.source);
+        let news: Vec<_> = news.iter().filter(restates).cloned().collect();
         self.changed(rollup, &news, kept_us..floor_us.min(self.through_us))
     }
 
     /// Windows that begin within a stretch and of which one of these sources has come to hold other rows.
     fn changed(&self, rollup: &Rollup, news: &[News<'_>], within: Range<i64>) -> Vec<Range<i64>> {
         let mut windows = BTreeSet::new();
-        for News { source, arrivals } in news {
+        for News { source, arrivals, also } in news {
             let Some(arrivals) = arrivals else {
                 // Nobody knows what came, so everything is computed again.
                 let first = self.files.keys().next().copied().unwrap_or(self.through_us);
@@ -119,23 +148,32 @@ impl Built {
             };
             let settled = self.settled.get(*source).copied().unwrap_or(-1);
             for arrival in arrivals.iter().filter(|arrival| arrival.version > settled) {
-                self.add(rollup, source, arrival, &within, &mut windows);
+                self.add(rollup, (source, also), arrival, &within, &mut windows);
             }
         }
         joined(rollup, windows)
     }
 
-    fn add(&self, rollup: &Rollup, source: &str, arrival: &Arrival, within: &Range<i64>, windows: &mut BTreeSet<i64>) {
+    fn add(
+        &self,
+        rollup: &Rollup,
+        (source, also): (&str, &BTreeSet<i64>),
+        arrival: &Arrival,
+        within: &Range<i64>,
+        windows: &mut BTreeSet<i64>,
+    ) {
         let reach = rollup.reach(source);
         for (first, last) in minutes(&arrival.file) {
             let from = rollup.window_of((first - reach.0).saturating_mul(MINUTE_US).max(within.start));
             let to = last.saturating_add(reach.1 + 1).saturating_mul(MINUTE_US).min(within.end);
             let mut window = if from < within.start { from + rollup.window_us } else { from };
             while window < to {
-                let part = self.files.get(&rollup.file_of(window));
-                let seen = part.and_then(|part| part.sources.get(source)).copied().unwrap_or(-1);
+                let start = rollup.file_of(window);
+                let part = self.files.get(&start);
+                let known = part.map(|part| &part.sources).or_else(|| self.empty.get(&start));
+                let seen = known.and_then(|sources| sources.get(source)).copied().unwrap_or(-1);
                 // What holds for ever makes no rows where there are none.
-                let may_hold_rows = part.is_some() || reach.1 < FOR_EVER;
+                let may_hold_rows = part.is_some() || reach.1 < FOR_EVER || also.contains(&window);
                 if may_hold_rows && arrival.version > seen {
                     windows.insert(window);
                 }

@@ -601,6 +601,23 @@ async fn a_minute_costs_the_same_in_whatever_stretch_it_is_asked() {
     }
 }
 
+/// A host without an engine, sampled every 120 s or every 90 s and billed for the whole hour: minutes without a sample are covered by the step over them,
+/// and nothing is charged twice. 3,600 s are the bill: 16.22658.
+#[tokio::test]
+async fn a_step_over_a_minute_is_not_charged_beside_it() {
+    for step_s in [120, 90, 60, 20] {
+        let world = World::new().await;
+        let meter = |tick: i64| {
+            json!({"time": NOON + tick * step_s * 1_000_000, "region": REGION, "host_id": "i-1", "host_type": INF2, "kind": "accelerator",
+                "device": "0", "power_w": 100.0})
+        };
+        world.write(&DEVICES, &(0..=3_600 / step_s).map(meter).collect::<Vec<_>>()).await;
+        world.write(&BILLING, &[charge("i-1", INF2, "on_demand", 1.0, ["16.22658"; 3], json!({}))]).await;
+        let sql = "SELECT sum(charged_us) / 1000000, sum(list_cost_usd) FROM node_cost WHERE time >= TIMESTAMP '2026-11-29T12:00:00Z'";
+        assert_eq!(json!(world.rows(sql).await), json!([[3_600, "16.226580000000"]]), "{step_s} s");
+    }
+}
+
 /// Plans of cost are large, and to plan them is most of what a small question takes: a host's minutes are looked at as few times as can be. Lines of
 /// the physical plans, which were 167, 267, 82 and 916 where prices, flights and meters were joined to a second copy of what they are of.
 #[tokio::test]

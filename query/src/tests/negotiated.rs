@@ -139,3 +139,22 @@ async fn a_host_of_the_inventory_that_nobody_hears_of_is_silent() {
     ]);
     assert_eq!(json!(world.rows(sql).await), expected);
 }
+
+/// A host in two lists is one host, as the newer says; its price in euros is what it costs by the rate, and unknown without one: the price that
+/// comes with Tokenwatt does not stand in for it.
+#[tokio::test]
+async fn a_silent_host_is_counted_once_and_priced_by_its_own_book() {
+    let clock = super::rolling::Hand::at(NOON + 90 * MINUTE);
+    let world = World::at(service::Deps::new(clock)).await;
+    let euros = json!({"usd_per_hour": null, "price_per_hour": "10", "currency": "EUR", "book": "ours"});
+    world.write(&PRICES, &[price(INF2, "reserved", "16", json!({})), price(INF2, "reserved", "0", euros)]).await;
+    let host = |list: &str, as_of: &str| {
+        json!({"time": NOON - HOUR, "effective_from": NOON, "host_id": "i-1", "host_type": INF2, "region": REGION, "option": "reserved",
+            "chips": 12, "source": list, "as_of": as_of, "list": list})
+    };
+    world.write(&INVENTORY, &[host("old", "2026-11-01"), host("new", "2026-11-29")]).await;
+    let sql = "SELECT host_id, cost_usd, basis, listed_by FROM silent_hosts";
+    assert_eq!(json!(world.rows(sql).await), json!([["i-1", null, "no price", "new"]]));
+    world.write(&EXCHANGE_RATES, &[rate("1.1", NOON - HOUR, None)]).await;
+    assert_eq!(json!(world.rows(sql).await), json!([["i-1", "11.000000000000", "list, reserved", "new"]]));
+}

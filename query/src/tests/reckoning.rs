@@ -110,6 +110,21 @@ async fn the_operators_own_price_comes_first() {
     assert_eq!(world.rows(&sql).await, [[json!("7.500000000000")]]);
 }
 
+/// A price in another currency is the operator's own all the same, and no other stands in for it.
+#[tokio::test]
+async fn a_price_in_another_currency_is_no_quote_and_no_other_stands_in() {
+    let world = served().await;
+    let own = json!({"time": 1, "effective_from": 1, "host_type": "inf2.48xlarge", "region": "us-east-1", "option": "on_demand",
+        "price_per_hour": "7.5", "currency": "EUR", "confidence": "estimated", "as_of": "2026-07-20", "source": "contract", "book": "mine"});
+    world.write(&PRICES, &[own]).await;
+    let sql = format!(
+        "SELECT usd_per_hour, assumes FROM what_if('inf2.48xlarge', 'us-east-1', 'on_demand', 4, {HOUR}) WHERE model = 'Llama-3-8B'"
+    );
+    let rows = world.rows(&sql).await;
+    assert_eq!(rows[0][0], json!(null));
+    assert!(rows[0][1].as_str().is_some_and(|text| text.contains("cost is unknown")), "{rows:?}");
+}
+
 /// What nobody published has no figures, and the row says why; what has no price has no cost.
 #[tokio::test]
 async fn unknown_stays_unknown() {

@@ -3,7 +3,7 @@
 
 use lake::sets::Import;
 use serde_json::{Value, json};
-use telemetry::table::{BILLING, DEVICES, PRICES, TOKENS, Table};
+use telemetry::table::{BILLING, DEVICES, EXCHANGE_RATES, PRICES, TOKENS, Table};
 
 use super::rolling::Site;
 use super::world::{NOON, batch};
@@ -115,4 +115,77 @@ async fn a_bill_for_hours_whose_rows_are_gone_reaches_them() {
     site.build().await;
     let sums = "SELECT host_id, sum(effective_cost), sum(billed_cost) FROM costs_1h GROUP BY host_id";
     assert_eq!(json!(site.world.rows(sums).await), json!([["i-1", "9.000000000000", "9.000000000000"]]));
+}
+
+/// A bill in euros for old hours is in no sum until its rate is imported, and then in each of its hours: those that have rows and those that had none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rate_that_comes_after_its_bill_reaches_old_hours() {
+    let site = Site::new().await;
+    an_hour(&site).await;
+    site.clock.set(NOON + 270 * MINUTE);
+    site.build().await;
+    site.clock.set(NOON + 20 * DAY);
+    let euros = |host: &str, from_us: i64| {
+        let mut charge = charge(host, from_us, 1, ["10", "8", "4"]);
+        charge["currency"] = json!("EUR");
+        charge
+    };
+    import(&site, &BILLING, "AWS/1/2026-11", &[euros("i-1", NOON), euros("i-9", NOON + 2 * HOUR)]).await;
+    site.build().await;
+    let sums = "SELECT host_id, sum(effective_cost), sum(billed_cost) FROM costs_1h GROUP BY host_id ORDER BY host_id";
+    assert_eq!(json!(site.world.rows(sums).await), json!([["i-1", null, null]]));
+    let rate = json!({"time": NOON - DAY, "effective_from": NOON - DAY, "currency": "EUR", "usd_per_unit": "1.25", "source": "test"});
+    site.world.write(&EXCHANGE_RATES, &[rate]).await;
+    site.build().await;
+    let expected = json!([["i-1", "10.000000000000", "5.000000000000"], ["i-9", "10.000000000000", "5.000000000000"]]);
+    assert_eq!(json!(site.world.rows(sums).await), expected);
+}
+
+/// Minutes that only a bill spoke of, built while there were raw rows, go with it when it is withdrawn later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_minutes_go_with_their_bill() {
+    let site = Site::new().await;
+    an_hour(&site).await;
+    import(&site, &PRICES, "ours", &[price("inf2.48xlarge", "60")]).await;
+    let both = ["i-1", "i-9"].map(|host| charge(host, NOON, 1, ["60", "30", "6"]));
+    import(&site, &BILLING, "AWS/1/2026-11", &both).await;
+    site.clock.set(NOON + 90 * MINUTE);
+    site.build().await;
+    let hosts = "SELECT host_id, sum(list_cost), sum(effective_cost) FROM costs_1h WHERE time >= TIMESTAMP '2026-11-29T12:00:00Z' \
+        GROUP BY host_id ORDER BY host_id";
+    let silent = json!([["i-1", "30.000000000000", "30.000000000000"], ["i-9", "30.000000000000", "30.000000000000"]]);
+    assert_eq!(json!(site.world.rows(hosts).await), silent);
+    site.clock.set(NOON + 20 * DAY);
+    import(&site, &BILLING, "AWS/1/2026-11", &[charge("i-7", NOON, 1, ["1", "1", "1"])]).await;
+    site.build().await;
+    // of i-1 one minute was heard, whose estimate was the bill's rate and is unknown without it
+    let expected = json!([["i-1", null, null], ["i-7", "1.000000000000", "1.000000000000"]]);
+    assert_eq!(json!(site.world.rows(hosts).await), expected);
+}
+
+/// Where nothing says how an old hour was shared, its bill is one row; what the hour has of an estimate is not there twice. A host without an
+/// engine counts no device time; its first minute has a price and its second none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_estimate_is_not_doubled_where_part_of_an_hour_has_no_price() {
+    let site = Site::new().await;
+    let sample = |minute: i64| {
+        json!({"time": NOON + minute * MINUTE, "kind": "accelerator", "device": "0", "region": "eu-central-1", "host_id": "i-1",
+            "host_type": "inf2.48xlarge"})
+    };
+    site.world.write(&DEVICES, &(0..=2).map(sample).collect::<Vec<_>>()).await;
+    let mut until = price("inf2.48xlarge", "60");
+    until["effective_to"] = json!(NOON + MINUTE);
+    import(&site, &PRICES, "ours", &[until]).await;
+    site.clock.set(NOON + 90 * MINUTE);
+    site.build().await;
+    site.clock.set(NOON + 20 * DAY);
+    import(&site, &BILLING, "AWS/1/2026-11", &[charge("i-1", NOON, 1, ["60", "30", "6"])]).await;
+    site.build().await;
+    let sql = "SELECT basis, method, list_cost, effective_cost FROM costs_1h WHERE list_cost IS NULL OR list_cost > 0 OR effective_cost > 0 ORDER BY method, basis";
+    let expected = json!([
+        ["no price", "the bill alone", null, "30.000000000000"],
+        ["list, assumed on-demand", "whole host", "1.000000000000", null],
+        ["no price", "whole host", null, null]
+    ]);
+    assert_eq!(json!(site.world.rows(sql).await), expected);
 }

@@ -114,8 +114,14 @@ capacity AS (
 metered AS (
   SELECT h.minute, h.region, h.zone, h.host_id, h.host_type, coalesce(e.model, h.model) AS model,
     -- a step over a minute's edge is charged in the minute in which it ends, and not again in those in which it began
+    -- in a minute of which nothing was heard, nor what the step over it covers
     coalesce(e.wall_us, greatest(CAST(0 AS BIGINT), h.seen_us
-      - greatest(CAST(0 AS BIGINT), h.to_us - coalesce(min(e.from_us) OVER (PARTITION BY h.host_id ORDER BY h.minute ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING), h.to_us))
+      - greatest(CAST(0 AS BIGINT), h.to_us - least(
+          coalesce(min(e.from_us) OVER (PARTITION BY h.host_id ORDER BY h.minute ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING), h.to_us),
+          CASE WHEN h.is_silent THEN coalesce(
+            min(CASE WHEN NOT h.is_silent THEN h.from_us END) OVER (PARTITION BY h.host_id ORDER BY h.minute RANGE BETWEEN 1 FOLLOWING AND 2 FOLLOWING), h.to_us
+          ) ELSE h.to_us END
+        ))
       - greatest(CAST(0 AS BIGINT), coalesce(max(e.to_us) OVER (PARTITION BY h.host_id ORDER BY h.minute ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING), h.from_us) - h.from_us)
     )) AS charged_us, e.wall_us IS NOT NULL AS has_engine, h.is_silent,
     h.requests, h.input_tokens, h.output_tokens

@@ -91,6 +91,7 @@ SELECT time, region, model, environment, cluster, pool, host_id, host_type, inst
     WHEN calls_us > 0 THEN 'device time, rest by calls in flight'
     WHEN instance IS NOT NULL THEN 'device time'
     WHEN flight_us > 0 THEN 'calls in flight'
+    WHEN is_silent THEN 'paid for and silent'
     ELSE 'whole host'
   END AS method,
   price_as_of, price_confidence, greatest(coalesce(chips, CAST(1 AS BIGINT)), CAST(1 AS BIGINT)) AS chips, weight, CASE WHEN part = 'requests' THEN calls_us END AS calls_us,

@@ -8,6 +8,10 @@ WITH expected AS (
     )) AS hour
   FROM (SELECT *, CAST(arrow_cast(now(), 'Timestamp(Microsecond, Some("UTC"))') AS BIGINT) AS now_us FROM inventory)
 ),
+listed AS (
+  -- a host in several lists is one host, as the newest of them has it
+  SELECT *, row_number() OVER (PARTITION BY host_id, hour ORDER BY as_of DESC NULLS LAST, source, host_type, bought) AS place FROM expected
+),
 known AS (
   SELECT DISTINCT host_id, CAST(time AS BIGINT) / 3600000000 AS hour
   FROM costs_hours
@@ -15,17 +19,23 @@ known AS (
 ),
 silent AS (
   SELECT e.*
-  FROM expected AS e
-  WHERE NOT EXISTS (SELECT 1 FROM known AS k WHERE k.host_id = e.host_id AND k.hour = e.hour)
+  FROM listed AS e
+  WHERE e.place = 1 AND NOT EXISTS (SELECT 1 FROM known AS k WHERE k.host_id = e.host_id AND k.hour = e.hour)
 ),
 priced AS (
-  SELECT s.host_id, s.hour, p.usd_per_hour, p.as_of, p.source, p.confidence,
+  -- as in `node_cost`: the best price is taken, by the rate of its currency, and without one it is none; no other price stands in for it
+  SELECT s.host_id, s.hour, coalesce(p.usd_per_hour, money_scale(p.price_per_hour, r.billionths, CAST(1000000000 AS BIGINT))) AS usd_per_hour,
+    p.as_of, p.source, p.confidence,
     row_number() OVER (PARTITION BY s.host_id, s.hour ORDER BY p.book IS NULL, p.zone IS NULL, p.effective_from DESC, p.book, p.usd_per_hour) AS place
   FROM silent AS s
   JOIN prices AS p ON p.host_type = s.host_type AND p.region = s.region AND p."option" = s.bought AND (p.zone IS NULL OR p.zone = s.zone)
-    AND p.usd_per_hour IS NOT NULL
     AND CAST(p.effective_from AS BIGINT) <= s.hour * 3600000000
     AND (p.effective_to IS NULL OR CAST(p.effective_to AS BIGINT) > s.hour * 3600000000)
+  LEFT JOIN (
+    SELECT currency, effective_from, effective_to, CAST(round(CAST(usd_per_unit AS DOUBLE) * 1000000000.0) AS BIGINT) AS billionths
+    FROM exchange_rates
+  ) AS r ON r.currency = p.currency AND CAST(r.effective_from AS BIGINT) <= s.hour * 3600000000
+    AND (r.effective_to IS NULL OR CAST(r.effective_to AS BIGINT) > s.hour * 3600000000)
 )
 SELECT arrow_cast(s.hour * 3600000000, 'Timestamp(Microsecond, Some("UTC"))') AS time, s.region, CAST(NULL AS VARCHAR) AS model,
   s.host_id, s.host_type, s.bought AS "option", CASE WHEN s.is_assumed THEN 'assumed' ELSE 'inventory' END AS option_source, s.account, s.chips,

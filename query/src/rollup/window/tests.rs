@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use lake::{Arrival, ColumnStats, File, Value};
 
-use super::{Built, MINUTE_US, News, Part, Versions, due, files_with_rows};
+use super::{Built, MINUTE_US, News, Part, Versions, due, files_with_rows, news};
 use crate::rollup::{ROLLUPS, Rollup};
 
 /// 2026-11-29 12:00 UTC in minutes since 1970.
@@ -50,7 +50,7 @@ fn built(source: &str) -> Built {
 /// Minutes after noon that are stale once `file` came as version 6.
 fn stale(rollup: &Rollup, built: &Built, file: File) -> Vec<(i64, i64)> {
     let arrivals = [Arrival { version: 6, file: Arc::new(file) }];
-    let news = [News { source: rollup.sources[0].table.name, arrivals: Some(&arrivals) }];
+    let news = [News { source: rollup.sources[0].table.name, arrivals: Some(&arrivals), ..News::default() }];
     let ranges = built.stale(rollup, &news, 0);
     ranges.iter().map(|range| (range.start / MINUTE_US - NOON, range.end / MINUTE_US - NOON)).collect()
 }
@@ -97,7 +97,7 @@ fn a_file_that_holds_the_rows_already_is_not_stale() {
 #[test]
 fn what_nobody_knows_is_stale_and_what_may_have_been_dropped_stays() {
     let built = built("requests");
-    let unknown = [News { source: "requests", arrivals: None }];
+    let unknown = [News { source: "requests", arrivals: None, ..News::default() }];
     let all = |from_us: i64| std::iter::once(from_us..built.through_us).collect::<Vec<_>>();
     assert_eq!(built.stale(requests(), &unknown, 0), all(NOON * MINUTE_US));
     let floor = (NOON + 30) * MINUTE_US;
@@ -105,7 +105,7 @@ fn what_nobody_knows_is_stale_and_what_may_have_been_dropped_stays() {
     let late = format!("{}-{}", NOON + 20, NOON + 40);
     let arrivals =
         [Arrival { version: 6, file: Arc::new(file((NOON + 20, NOON + 40), NOON + 72, &[("minutes", &late)])) }];
-    let news = [News { source: "requests", arrivals: Some(&arrivals) }];
+    let news = [News { source: "requests", arrivals: Some(&arrivals), ..News::default() }];
     assert_eq!(built.stale(requests(), &news, floor)[0].start, floor);
 }
 
@@ -125,7 +125,7 @@ fn a_dated_fact_changes_all_that_comes_after_it() {
         let late = format!("{}-{}", minutes.0, minutes.1);
         let came = file(minutes, NOON + 300, &[("minutes", &late), ("level", "1")]);
         let arrivals = [Arrival { version: 6, file: Arc::new(came) }];
-        let ranges = built.stale(costs, &[News { source, arrivals: Some(&arrivals) }], hour(1));
+        let ranges = built.stale(costs, &[News { source, arrivals: Some(&arrivals), ..News::default() }], hour(1));
         ranges.iter().map(|range| (range.start / MINUTE_US - NOON, range.end / MINUTE_US - NOON)).collect::<Vec<_>>()
     };
     assert_eq!(stale("prices", (NOON + 190, NOON + 190)), [(180, 240)]);
@@ -173,6 +173,32 @@ fn files_without_rows_are_not_made() {
     assert_eq!(hours(0), [0, 5]);
     assert_eq!(hours(3), [0, 5]);
     assert_eq!(hours(4), [5]);
+}
+
+/// A rate restates hours that a bill speaks of, whether they have rows or not; an hour that was found empty since is not looked at again.
+#[test]
+fn a_rate_restates_hours_that_are_charged() {
+    let costs = ROLLUPS[5];
+    let hour = |hour: i64| (NOON + hour * 60) * MINUTE_US;
+    let part = Part { paths: vec!["p".to_owned()], sources: versions("exchange_rates", 5) };
+    let mut built = Built {
+        through_us: hour(9),
+        settled: versions("exchange_rates", 5),
+        files: [(hour(0), part)].into(),
+        ..Built::default()
+    };
+    let table = |table, files| Arc::new(lake::Snapshot { table, ..lake_snapshot(files) });
+    let bill = file((NOON + 180, NOON + 290), NOON + 600, &[]);
+    let sources = [table(&telemetry::table::BILLING, vec![bill]), table(&telemetry::table::EXCHANGE_RATES, vec![])];
+    let rate = file((NOON - 60, NOON - 60), NOON + 600, &[("minutes", &(NOON - 60).to_string()), ("level", "1")]);
+    let came = [Some(vec![]), Some(vec![Arrival { version: 6, file: Arc::new(rate) }])];
+    let hours = |built: &Built| -> Vec<(i64, i64)> {
+        let aged = built.aged(costs, &news(costs, &sources, &came), (0, hour(8)));
+        aged.iter().map(|range| ((range.start / MINUTE_US - NOON) / 60, (range.end / MINUTE_US - NOON) / 60)).collect()
+    };
+    assert_eq!(hours(&built), [(0, 1), (3, 5)]);
+    built.empty.insert(hour(4), versions("exchange_rates", 6));
+    assert_eq!(hours(&built), [(0, 1), (3, 4)]);
 }
 
 /// What the fee of a commitment of years covers is no hours of a host, let alone what a wrong date makes of it.
