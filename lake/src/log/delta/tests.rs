@@ -107,7 +107,8 @@ async fn every_version_can_be_read_again() {
         assert_eq!((snapshot.version, snapshot.rows()), (version, u64::try_from(version + 1).ok()));
         assert!(snapshot.committed_at_us.is_some(), "version {version} says when it was made");
     }
-    for version in [6, -1, i64::MAX] {
+    assert!(fresh.snapshot("tokens", Some(-1)).await.expect("the table before its first version").files.is_empty());
+    for version in [6, -2, i64::MIN, i64::MAX] {
         let error = fresh.snapshot("tokens", Some(version)).await.expect_err("no such version");
         assert_eq!(error.kind(), Kind::NotFound, "{version}: {error}");
     }
