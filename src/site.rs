@@ -149,7 +149,8 @@ pub(crate) fn collector_addresses(collector: &collector::Built, deps: &Deps) -> 
 
 /// Routes that only readers may use, where principals are named.
 pub(crate) fn guarded(router: Router, deps: &Deps) -> Router {
-    service::principal::require(router, &deps.principals, Role::Reader)
+    // Before anybody is asked who they are, which would have a browser ask for a password that a page of another site uses then.
+    service::origin::refuse_elsewhere(service::principal::require(router, &deps.principals, Role::Reader))
 }
 
 /// Who may see the pages. Where links cannot be made, the pages are there without them.

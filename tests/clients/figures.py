@@ -243,7 +243,8 @@ class Panel:
             return [known.get(name, row["e2e_s"] - sum(value or 0 for value in known.values()))]
         if self.id == "tokens":
             rows = self.rows["tokens"]
-            gaps = sorted(one["time"] - before["time"] for before, one in zip(rows, rows[1:]) if one["choice"] == before["choice"])
+            # To the microsecond: seconds since 1970 are not that exact once they are subtracted.
+            gaps = sorted(round(one["time"] - before["time"], 6) for before, one in zip(rows, rows[1:]) if one["choice"] == before["choice"])
             if "gap" in name:
                 return [gaps[-1] if name == "longest gap" else gaps[len(gaps) // 2]] if gaps else [None]
             return [sum((one["stall"] or "decode") == ("decode" if name == "no stall" else name) for one in rows)]
