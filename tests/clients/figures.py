@@ -650,17 +650,27 @@ def files_hold_the_same(driver, path, panel):
     print("holds: CSV and Parquet of", path, "are the answer")
 
 
+def alike(some, others):
+    """Whether paths have the same strokes, and none of them ends further off than 2 % of a chart."""
+    strokes = [(re.findall("[A-Za-z]", one), [float(at) for at in re.findall(r"-?[0-9.]+", one)]) for one in (*some, *others)]
+    pairs = list(zip(strokes[: len(some)], strokes[len(some):]))
+    return len(some) == len(others) and all(
+        of == like and len(at) == len(to) and all(abs(a - b) <= 4 for a, b in zip(at, to)) for (of, at), (like, to) in pairs)
+
+
 def images_are_the_charts(driver, path):
-    """The image of a chart is the drawing of the page, line for line."""
+    """The image of a chart is the drawing of the page, line for line; lines of t-digests, which differ from run to run, nearly."""
     opened(driver, path)
     charts = driver.execute_script(
         "return [...document.querySelectorAll('.figure svg.chart')].map(svg => [[...svg.querySelectorAll('path')].map(p => p.getAttribute('d')),"
-        " svg.closest('.figure').nextElementSibling.querySelector('.save a').getAttribute('href')])")
+        " svg.closest('.figure').nextElementSibling.querySelector('.save a').getAttribute('href'),"
+        " (e => { while (!e.querySelector('details.sql')) e = e.parentElement; return e.querySelector('details.sql').textContent })(svg)])")
     assert charts, f"{path} has no chart"
-    for drawn, link in charts:
+    for drawn, link, statements in charts:
         image = xml.etree.ElementTree.fromstring(fetched(link))
         paths = [path.get("d") for path in image.iter("{http://www.w3.org/2000/svg}path")]
-        assert drawn and paths == drawn, f"{link} draws something else"
+        same = alike(paths, drawn) if LOOSE in statements else paths == drawn
+        assert drawn and same, f"{link} draws something else:\n{paths}\n{drawn}"
     print("holds:", len(charts), "charts of", path, "are images of their own")
 
 
