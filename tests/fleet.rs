@@ -27,10 +27,7 @@ async fn the_demo_fleet_shows_adds_up_and_alerts() {
     alerts::name_the_slow_region_and_no_other(&world, &server).await;
     accounts::add_up(&server).await;
     numbers::are_those_of_their_sql(&server).await;
-    // Three minutes more, which not every machine has: docs/performance.md says how to ask for them.
-    if std::env::var_os("TOKENWATT_SCENARIOS").is_some() {
-        tokio::task::block_in_place(|| scenarios::hold(&server));
-    }
+    tokio::task::block_in_place(|| scenarios::hold(&server));
     let (status, output) = server.stop();
     assert!(status.success(), "the demo ended with {status}:\n{output}");
     assert!(!output.contains("panicked"), "{output}");

@@ -6,8 +6,8 @@
 //!          └─► disk ─────────────┘
 //! ```
 //! The journal's side never waits for the rows' side. An outage of the lake costs disk, not memory, and senders do not notice
-//! it until the journal's room is used up. While the lake keeps up, the brake keeps
-//! bodies from coming faster than they become rows, so that few have to be read back.
+//! it until the journal's room is used up. While the lake keeps up, the brake keeps bodies from coming faster than they become
+//! rows, so that few have to be read back.
 
 pub(crate) mod brake;
 
