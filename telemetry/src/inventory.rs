@@ -77,40 +77,30 @@ impl Listed {
 #[cfg(test)]
 mod tests {
     use super::{COLUMNS, Listed};
-    use crate::record::{Header, Record};
+    use crate::list::fixture;
 
     const NAMES: [&str; 7] = ["host_id", "host_type", "region", "option", "chips", "effective_from", "source"];
     const GOOD: [&str; 7] = ["i-1", "p5.48xlarge", "us-east-1", "reserved", "8", "2026-01-01", "asset list"];
 
     fn read(values: [&str; 7]) -> Result<Listed, String> {
-        let (header, values) = (Header::new(NAMES).expect("a header"), values.map(Some));
-        Listed::read(Record::new(&header, &values).expect("a row")).map_err(|refusal| refusal.0)
+        fixture::row(Listed::read, NAMES, values)
     }
 
     #[test]
     fn a_host_is_there_from_a_date_on() {
         let host = read(GOOD).expect("a host");
         assert_eq!((host.option.as_deref(), host.chips, host.dated.to_us), (Some("reserved"), Some(8), None));
-        for (at, value, reason) in [
+        let wrong = [
             (0, "", "`host_id` is missing"),
             (3, "rented", "not one of on_demand"),
             (4, "many", "not a number of chips"),
-        ] {
-            let mut row = GOOD;
-            row[at] = value;
-            let refusal = read(row).expect_err(value);
-            assert!(refusal.contains(reason), "{refusal:?} lacks {reason:?}");
-        }
+        ];
+        fixture::refuses(Listed::read, NAMES, GOOD, &wrong);
     }
 
     /// docs/cost.md says what can be written, in the words of [`COLUMNS`].
     #[test]
     fn every_column_is_documented() {
-        let page = include_str!("../../docs/cost.md");
-        for column in COLUMNS {
-            let needed = if column.needed { "needed" } else { "" };
-            let row = format!("| `{}` | {needed} | {} |", column.name, column.doc);
-            assert!(page.contains(&row), "docs/cost.md lacks the line {row}");
-        }
+        fixture::documents("docs/cost.md", include_str!("../../docs/cost.md"), COLUMNS);
     }
 }

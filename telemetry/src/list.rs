@@ -1,5 +1,8 @@
 //! Lists as operators write them: CSV with documented columns, each row of which is a dated fact.
 
+#[cfg(test)]
+pub(crate) mod fixture;
+
 use crate::record::{Header, Record, Refusal, instant, need_instant};
 
 /// A column of a list.

@@ -134,8 +134,8 @@ pub fn watts_at(load: &[f64], watts: &[f64], at: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Listed, watts_at};
-    use crate::record::{Header, Record};
+    use super::{COLUMNS, Listed, watts_at};
+    use crate::list::fixture;
 
     const NAMES: [&str; 9] =
         ["device", "boundary", "idle_w", "max_w", "load", "load_w", "method", "effective_from", "source"];
@@ -143,8 +143,7 @@ mod tests {
         ["p5.48xlarge", "node", "", "", "0 0.25 1", "3500 7000 10200", "", "2026-01-01", "wall meter of rack 7"];
 
     fn read(values: [&str; 9]) -> Result<Listed, String> {
-        let (header, values) = (Header::new(NAMES).expect("a header"), values.map(Some));
-        Listed::read(Record::new(&header, &values).expect("a row")).map_err(|refusal| refusal.0)
+        fixture::row(Listed::read, NAMES, values)
     }
 
     #[test]
@@ -170,7 +169,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said() {
-        for (at, value, reason) in [
+        let wrong = [
             (1, "rack", "not one of chip"),
             (2, "20000", "at rest it draws 20000 W"),
             (2, "-1", "not a number from 0"),
@@ -180,14 +179,16 @@ mod tests {
             (5, "3500 NaN 1", "\"NaN\""),
             (6, "tdp", "does not go with"),
             (8, "", "`source` is missing"),
-        ] {
-            let mut row = GOOD;
-            row[at] = value;
-            let refusal = read(row).expect_err(value);
-            assert!(refusal.contains(reason), "{refusal:?} lacks {reason:?}");
-        }
+        ];
+        fixture::refuses(Listed::read, NAMES, GOOD, &wrong);
         let mut nothing = GOOD;
         (nothing[4], nothing[5]) = ("", "");
         assert!(read(nothing).expect_err("nothing").contains("neither `max_w` nor a curve"));
+    }
+
+    /// docs/power.md says what can be written, in the words of [`COLUMNS`].
+    #[test]
+    fn every_column_is_documented() {
+        fixture::documents("docs/power.md", include_str!("../../../docs/power.md"), COLUMNS);
     }
 }

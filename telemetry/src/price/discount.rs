@@ -79,14 +79,13 @@ impl Discount {
 #[cfg(test)]
 mod tests {
     use super::Discount;
-    use crate::record::{Header, Record};
+    use crate::list::fixture;
 
     const NAMES: [&str; 7] = ["option", "factor", "host_type", "region", "effective_from", "effective_to", "source"];
     const GOOD: [&str; 7] = ["on_demand", "0.875", "", "eu-west-1", "2026-01-01", "2027-01-01", "contract 7"];
 
     fn read(values: [&str; 7]) -> Result<Discount, String> {
-        let (header, values) = (Header::new(NAMES).expect("a header"), values.map(Some));
-        Discount::read(Record::new(&header, &values).expect("a row")).map_err(|refusal| refusal.0)
+        fixture::row(Discount::read, NAMES, values)
     }
 
     #[test]
@@ -101,7 +100,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said() {
-        for (at, value, reason) in [
+        let wrong = [
             (0, "", "`option` is missing"),
             (0, "list", "not one of"),
             (1, "10", "not above 0 and at most 1"),
@@ -109,11 +108,7 @@ mod tests {
             (1, "0.8750001", "more than 6 decimals"),
             (5, "2025-01-01", "not after"),
             (6, "", "`source` is missing"),
-        ] {
-            let mut row = GOOD;
-            row[at] = value;
-            let refusal = read(row).expect_err(value);
-            assert!(refusal.contains(reason), "{refusal:?} lacks {reason:?}");
-        }
+        ];
+        fixture::refuses(Discount::read, NAMES, GOOD, &wrong);
     }
 }

@@ -120,10 +120,7 @@ fn amount(name: &str, text: &str) -> Result<Usd, Refusal> {
 mod tests {
     use super::{COLUMNS, check};
     use crate::price::{discount, rate};
-    use crate::{
-        price::Price,
-        record::{Header, Record},
-    };
+    use crate::{list::fixture, price::Price, record::Header};
 
     const NAMES: [&str; 8] = [
         "instance_type",
@@ -137,9 +134,7 @@ mod tests {
     ];
 
     fn read(values: [&str; 8]) -> Result<Price, String> {
-        let header = Header::new(NAMES).expect("a header");
-        let values = values.map(Some);
-        Price::read(Record::new(&header, &values).expect("a row")).map_err(|refusal| refusal.0)
+        fixture::row(Price::read, NAMES, values)
     }
 
     const GOOD: [&str; 8] =
@@ -158,7 +153,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said() {
-        for (at, value, reason) in [
+        let wrong = [
             (0, "", "`host_type` is missing"),
             (2, "spot_min_az", "`option` is \"spot_min_az\", not one of"),
             (3, "12,98", "not an amount"),
@@ -169,22 +164,16 @@ mod tests {
             (6, "", "`source` is missing"),
             (7, "EUR", "give a price in EUR as `price_per_hour`"),
             (7, "Euro", "not a currency such as EUR"),
-        ] {
-            let mut row = GOOD;
-            row[at] = value;
-            let refusal = read(row).expect_err(value);
-            assert!(refusal.contains(reason), "{refusal:?} lacks {reason:?}");
-        }
+        ];
+        fixture::refuses(Price::read, NAMES, GOOD, &wrong);
     }
 
     /// docs/cost.md says what can be written, in the words of [`COLUMNS`].
     #[test]
     fn every_column_is_documented() {
         let page = include_str!("../../../docs/cost.md");
-        for column in [COLUMNS, discount::COLUMNS, rate::COLUMNS].into_iter().flatten() {
-            let needed = if column.needed { "needed" } else { "" };
-            let row = format!("| `{}` | {needed} | {} |", column.name, column.doc);
-            assert!(page.contains(&row), "docs/cost.md lacks the line {row}");
+        for columns in [COLUMNS, discount::COLUMNS, rate::COLUMNS] {
+            fixture::documents("docs/cost.md", page, columns);
         }
     }
 

@@ -83,13 +83,12 @@ pub fn in_turn(mut rates: Vec<Rate>) -> Result<Vec<Rate>, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::{Rate, in_turn};
-    use crate::record::{Header, Record};
+    use crate::list::fixture;
 
     const NAMES: [&str; 5] = ["currency", "usd_per_unit", "effective_from", "effective_to", "source"];
 
     fn read(values: [&str; 5]) -> Result<Rate, String> {
-        let (header, values) = (Header::new(NAMES).expect("a header"), values.map(Some));
-        Rate::read(Record::new(&header, &values).expect("a row")).map_err(|refusal| refusal.0)
+        fixture::row(Rate::read, NAMES, values)
     }
 
     #[test]
@@ -111,17 +110,13 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said() {
-        for (at, value, reason) in [
+        let wrong = [
             (0, "USD", "no rate into itself"),
             (0, "Euro", "not a currency such as EUR"),
             (1, "0", "not above 0"),
             (1, "1.0000000001", "at most 9 decimals"),
             (1, "about 1", "not an amount"),
-        ] {
-            let mut row = ["EUR", "1.08", "2026-01-01", "", "ECB"];
-            row[at] = value;
-            let refusal = read(row).expect_err(value);
-            assert!(refusal.contains(reason), "{refusal:?} lacks {reason:?}");
-        }
+        ];
+        fixture::refuses(Rate::read, NAMES, ["EUR", "1.08", "2026-01-01", "", "ECB"], &wrong);
     }
 }
