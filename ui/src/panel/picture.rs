@@ -10,8 +10,7 @@ use viz::escape;
 
 use crate::assets;
 use crate::frame::Theme;
-use crate::times::TIMES;
-use crate::urlstate::{Fields, rfc3339};
+use crate::urlstate::Fields;
 use crate::zone;
 
 /// One chart as the page draws it.
@@ -71,12 +70,7 @@ pub(crate) fn kept(picture: Picture) -> AnyView {
 
 fn link(here: &str, picture: &Picture) -> String {
     let (path, query) = here.split_once('?').unwrap_or((here, ""));
-    let mut of = Fields::default();
-    for (name, value) in Fields::parse(query).iter().filter(|(name, _)| !TIMES.contains(name)) {
-        of.set(name, value.to_owned());
-    }
-    of.set("from", rfc3339(picture.span_us.0));
-    of.set("to", rfc3339(picture.span_us.1));
+    let of = Fields::parse(query).within(picture.span_us);
     let mut fields = Fields::default();
     fields.set("page", of.link(path));
     fields.set("chart", picture.title.clone());
@@ -222,7 +216,7 @@ mod tests {
         let link = link("/latency?range=1h&metric=e2e&live=off", &picture());
         let fields = Fields::parse(link.split_once('?').unwrap().1);
         let page = fields.long_text("page").unwrap();
-        assert_eq!(page, "/latency?metric=e2e&from=2026-11-29T12:00:00Z&to=2026-11-29T12:15:00Z");
+        assert_eq!(page, "/latency?from=2026-11-29T12:00:00Z&to=2026-11-29T12:15:00Z&metric=e2e");
         assert_eq!(fields.text("chart").as_deref(), Some("TTFT <p99>"));
     }
 }

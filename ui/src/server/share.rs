@@ -12,7 +12,7 @@ use service::{Error, Kind};
 use super::access::{Gate, answer, set};
 use super::{App, is_local};
 use crate::pages;
-use crate::urlstate::{Fields, Range, Scope};
+use crate::urlstate::{Fields, Scope};
 
 /// What a page that was shared says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,8 +23,6 @@ pub(crate) struct Shared {
     pub(crate) until_s: i64,
 }
 
-/// Fields of a query that say which stretch of time a page shows.
-const TIMES: [&str; 6] = ["range", "from", "to", "time", "time.window", "live"];
 /// First segments of the pages that are about the fleet rather than the reader.
 const SHARED: [&str; 14] = [
     "", "slo", "latency", "fleet", "region", "node", "requests", "request", "cost", "power", "alerts", "logs",
@@ -83,13 +81,7 @@ fn may_be_shared(page: &str) -> bool {
 fn pinned(page: &str, now_us: i64) -> String {
     let page = page.split('#').next().unwrap_or_default();
     let (path, query) = page.split_once('?').unwrap_or((page, ""));
-    let scope = Scope::parse(query);
-    let (from, to) = scope.resolve(now_us);
-    let still = Scope { range: Range::Between(from, to), ..Scope::default() };
-    let mut fields = still.fields();
-    let given = Fields::parse(query);
-    given.iter().filter(|(name, _)| !TIMES.contains(name)).for_each(|(name, value)| fields.set(name, value.to_owned()));
-    fields.link(path)
+    Fields::parse(query).within(Scope::parse(query).resolve(now_us)).link(path)
 }
 
 /// Scheme and host as the browser has them; nothing where it does not say.

@@ -1,5 +1,8 @@
 //! Query strings: names and values, decoded once and written the same way.
 
+use super::rfc3339;
+use crate::times::TIMES;
+
 /// Longest value that is read from a URL; longer ones are dropped.
 const VALUE_MOST: usize = 256;
 
@@ -32,6 +35,17 @@ impl Fields {
     /// Adds a field.
     pub fn set(&mut self, name: &str, value: String) {
         self.0.push((name.to_owned(), value));
+    }
+
+    /// These with a stretch of time, microseconds since the epoch, in place of what says one.
+    pub fn within(&self, (from_us, to_us): (i64, i64)) -> Self {
+        let mut fields = Self::default();
+        fields.set("from", rfc3339(from_us));
+        fields.set("to", rfc3339(to_us));
+        self.iter()
+            .filter(|(name, _)| !TIMES.contains(name))
+            .for_each(|(name, value)| fields.set(name, value.to_owned()));
+        fields
     }
 
     /// The fields, in order.
