@@ -6,6 +6,7 @@ mod buckets;
 pub(crate) mod cancel;
 mod casting;
 mod exph;
+mod in_usd;
 mod interval;
 mod lists;
 mod load_watts;
@@ -25,6 +26,7 @@ use datafusion::{
 
 use buckets::{BucketsMerge, BucketsQuantile};
 use casting::Casting;
+use in_usd::InUsd;
 use load_watts::LoadWatts;
 use money_scale::MoneyScale;
 use money_split::Split;
@@ -35,6 +37,7 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
     let mut all = exph::scalar();
     all.push(Arc::new(ScalarUDF::from(BucketsQuantile::default())));
     all.push(Arc::new(ScalarUDF::from(MoneyScale::default())));
+    all.push(Arc::new(ScalarUDF::from(InUsd::default())));
     all.push(Arc::new(ScalarUDF::from(LoadWatts::default())));
     all.push(time_bucket());
     all.push(truncated::date_trunc());
