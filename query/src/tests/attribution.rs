@@ -377,7 +377,8 @@ async fn idle_of_unknown_cost_is_nobodys_and_is_not_left_out() {
     });
     world.write(&DEVICES, &[engine("i-1", "r", 30, 0), unpriced].concat()).await;
     world.write(&TOKENS, &[token("r", "a", 10, 30)]).await;
-    let sql = "SELECT part, tenant, cost_usd, basis FROM allocated_cost WHERE idle_policy = 'share' AND (cost_usd > 0 OR part = 'idle') ORDER BY part";
+    let sql = "SELECT part, tenant, cost_usd, basis FROM allocated_cost WHERE idle_policy = 'share' AND (cost_usd > 0 OR part = 'idle') \
+        AND time >= TIMESTAMP '2026-11-29T12:00:00Z' ORDER BY part";
     let expected =
         json!([["idle", null, null, "no price"], ["requests", "a", "1.000000000000", "list, assumed on-demand"]]);
     assert_eq!(json!(world.rows(sql).await), expected);

@@ -201,10 +201,10 @@ fn lists(draws: &mut Draws, hosts: &[Host], from_us: i64) -> Vec<Value> {
     rows
 }
 
-/// Time of hosts that are silent by a list alone: it is idle, and there is some of it, in each of the sums.
+/// Time in which a host of a list is silent, and no call that came before is in flight there: it is idle, and the same in each of the sums.
 const SILENT: &str = "SELECT (SELECT count(*) FROM node_cost WHERE is_silent AND is_listed) AS minutes, \
     (SELECT count(*) FROM replica_cost WHERE method = 'listed and silent' AND part <> 'idle') AS elsewhere, \
-    (SELECT sum(cost_usd) FROM node_cost WHERE is_silent AND is_listed) AS nodes, \
+    (SELECT sum(cost_usd) FROM replica_cost WHERE method = 'listed and silent') AS parts, \
     (SELECT sum(list_cost) FROM costs_hours WHERE method = 'listed and silent') AS hours, \
     (SELECT sum(cost_usd) FROM silent_hosts) AS listed";
 

@@ -75,7 +75,7 @@ shown AS (
   SELECT *, part = 'requests' OR (instance IS NULL AND coalesce(flight_us, 0) = 0) AS is_first FROM parts
 )
 SELECT time, region, model, environment, cluster, pool, host_id, host_type, instance, part,
-  CASE WHEN instance IS NOT NULL THEN weight WHEN is_silent AND is_listed THEN charged_us END AS device_us,
+  CASE WHEN instance IS NOT NULL THEN weight WHEN is_silent AND is_listed AND coalesce(flight_us, CAST(0 AS BIGINT)) = 0 THEN charged_us END AS device_us,
   money_split(cost_usd, weight) OVER (PARTITION BY time, host_id, instance ORDER BY part) AS cost_usd,
   CASE WHEN is_first THEN usd_per_hour END AS usd_per_hour,
   CASE WHEN is_first THEN output_tokens END AS output_tokens,
