@@ -20,7 +20,7 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 use service::metrics::Registry;
 use service::origin::{self, Origin};
-use service::principal::{Attempts, Principal, Principals, Role, Sessions, Shares, Token};
+use service::principal::{Attempts, Principal, Principals, Refused, Role, Sessions, Shares, Token};
 use service::tls::Peer;
 use service::{Deps, Error, Kind};
 use telemetry::contract::{Answering, ApiError, QueryApi, SqlRequest};
@@ -118,7 +118,7 @@ impl Access {
     }
 
     /// Whose token this is, if it may read.
-    pub(super) fn admit(&self, token: &str) -> service::Result<Arc<Principal>> {
+    pub(super) fn admit(&self, token: &str) -> Result<Arc<Principal>, Refused> {
         self.principals.admit(Role::Reader, &Token::typed(token))
     }
 
