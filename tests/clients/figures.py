@@ -113,6 +113,9 @@ def value_of(value):
 
 
 class Instant(float):
+    def day(self):
+        return datetime.fromtimestamp(self, timezone.utc).strftime("%Y-%m-%d")
+
     def stamp(self):
         at = datetime.fromtimestamp(math.floor(self * 1000 + 0.0005) / 1000, timezone.utc)
         return at.strftime("%m-%d %H:%M:%S.") + f"{at.microsecond // 1000:03}"
@@ -351,7 +354,8 @@ class Panel:
 def texts(row):
     """The words of an answer's row, with instants as lists show them."""
     words = {value for value in row.values() if isinstance(value, str)}
-    return words | {value.stamp() for value in row.values() if isinstance(value, Instant)}
+    instants = [value for value in row.values() if isinstance(value, Instant)]
+    return words | {value.stamp() for value in instants} | {value.day() for value in instants}
 
 
 def seconds_of(row):

@@ -13,6 +13,7 @@ use viz::format::{self, Unit};
 use crate::ask::Asked;
 use crate::assets;
 use crate::islands::{Cursor, Keys, Live, ThemeSwitch};
+use crate::panel::StandsStill;
 use crate::panel::links::HasApi;
 use crate::panel::picture::Here;
 use crate::server::{App, Visit, cookies};
@@ -31,7 +32,7 @@ const RELOAD_S: u32 = 15;
 const STALE_S: f64 = 30.0;
 
 /// Colours the reader chose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Theme {
     /// As the system does.
     Auto,
@@ -200,7 +201,11 @@ pub(crate) async fn choices(app: &App, visit: &Visit, scope: &Scope) -> Asked {
 /// Renders a page to HTML. `make` runs inside the reactive owner that its islands need.
 pub(crate) fn render(app: &App, visit: &Visit, make: impl FnOnce() -> Sheet) -> String {
     Owner::new().with(|| {
-        provide_context(Local::of(&Scope::parse(&visit.query)));
+        let scope = Scope::parse(&visit.query);
+        provide_context(Local::of(&scope));
+        if !scope.follows_now() {
+            provide_context(StandsStill);
+        }
         // Whoever was shown one page has no others, and no images of them.
         if app.shared.is_none() {
             provide_context(Here(visit.here.clone()));

@@ -215,6 +215,8 @@ pub(super) struct Gate {
     pub(super) apps: Arc<HashMap<String, App>>,
     /// The pages themselves, likewise.
     pages: Arc<HashMap<String, Router>>,
+    /// Pages of links.
+    pub(super) held: Arc<share::Held>,
 }
 
 impl Gate {
@@ -223,7 +225,8 @@ impl Gate {
         let readers = access.principals.iter().filter(|principal| principal.role == Role::Reader);
         let apps: HashMap<_, _> = readers.map(|reader| (reader.name.clone(), make(reader))).collect();
         let pages = apps.iter().map(|(name, app)| (name.clone(), super::pages(app.clone()))).collect();
-        Self { access: access.clone(), app, apps: Arc::new(apps), pages: Arc::new(pages) }
+        let held = Arc::new(share::Held::new(&app.options.clock));
+        Self { access: access.clone(), app, apps: Arc::new(apps), pages: Arc::new(pages), held }
     }
 
     pub(super) fn router(self) -> Router {

@@ -6,7 +6,7 @@ use viz::format::{self, Unit};
 
 use crate::ask::{Answer, Asked, Row};
 use crate::pages::requests::stamp;
-use crate::panel::{answered, heads, number, panel, shares, table, text};
+use crate::panel::{answered, heads, number, panel_of_now, shares, table, text};
 use crate::server::Visit;
 
 /// The fullest first.
@@ -19,7 +19,7 @@ pub(super) fn panel_of(visit: &Visit, asked: &Asked) -> Option<AnyView> {
     }
     let note =
         "of their own periods, now; the forecast is what is spent and the last 24 hours' rate to the period's end";
-    Some(panel("budgets", "Budgets", note, &[asked], answered(visit, asked, view)))
+    Some(panel_of_now("budgets", "Budgets", note, &[asked], answered(visit, asked, view)))
 }
 
 fn view(answer: &Answer) -> AnyView {
