@@ -98,6 +98,13 @@ impl Access {
         self.metrics.counter(name, help, &[("outcome", outcome.to_owned())]).inc();
     }
 
+    /// Notes how long a step of making a page took. `page` is the first word of a path that there is.
+    pub(crate) fn took(&self, page: &str, step: &'static str, took: Duration) {
+        let help = "How long a page of the dashboard took: until its answers were there (asked), and to write it from them (drawn).";
+        let labels = [("page", page.to_owned()), ("step", step.to_owned())];
+        self.metrics.histogram("tokenwatt_ui_page_seconds", help, &labels).observe(took);
+    }
+
     /// Whether the browser spoke TLS, to this port or to a proxy before it. A browser that lies about it only fools itself.
     pub(super) fn is_secure(&self, headers: &HeaderMap) -> bool {
         self.tls || headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https")
