@@ -280,6 +280,11 @@ pub(crate) fn text(value: Option<&str>) -> AnyView {
     view! { <td>{value.unwrap_or(format::UNKNOWN).to_owned()}</td> }.into_any()
 }
 
+/// A cell of text that goes on in further lines, an em dash when there is none.
+pub(crate) fn words(value: Option<&str>) -> AnyView {
+    view! { <td class="say">{value.unwrap_or(format::UNKNOWN).to_owned()}</td> }.into_any()
+}
+
 /// A table that scrolls sideways by itself where the page is narrow.
 pub(crate) fn table(label: &'static str, head: AnyView, body: AnyView) -> AnyView {
     view! {

@@ -7,7 +7,7 @@ use viz::format::Unit;
 use super::requests::stamp;
 use crate::ask::{Answer, Asked, Row};
 use crate::frame::{self, Place, Sheet, keys};
-use crate::panel::{answered, heads, hint, number, panel, panel_of_now, table, text};
+use crate::panel::{answered, heads, hint, number, panel, panel_of_now, table, text, words};
 use crate::server::{App, Visit};
 use crate::sql::Where;
 use crate::urlstate::Scope;
@@ -17,6 +17,8 @@ use crate::zone;
 #[derive(Clone, Copy)]
 enum As {
     Text,
+    /// Text that may be long, in lines.
+    Words,
     Moment,
     Number(Unit),
 }
@@ -73,7 +75,7 @@ const SENDERS: Columns = &[
     ("measured_at", "measures at the", As::Text),
     ("ttft_definition", "what it calls its first token", As::Text),
     ("calls", "#calls", As::Number(Unit::Count)),
-    ("tells", "what it tells", As::Text),
+    ("tells", "what it tells", As::Words),
     ("last", "last seen (UTC)", As::Moment),
 ];
 
@@ -164,6 +166,7 @@ fn list(answer: &Answer, label: &'static str, columns: Columns, none: &'static s
 fn cell(row: &Row<'_>, column: &str, form: As, now_us: i64) -> AnyView {
     match form {
         As::Text => text(row.text(column)),
+        As::Words => words(row.text(column)),
         As::Moment => text(row.time(column).map(|at| moment(at, now_us)).as_deref()),
         As::Number(unit) => number(row.number(column), unit),
     }
