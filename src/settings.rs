@@ -65,6 +65,9 @@ pub(crate) struct Config {
 pub(crate) struct Ui {
     /// Where dashboard and HTTP API listen. Default 127.0.0.1:8080.
     pub(crate) http_addr: SocketAddr,
+    /// Names by which browsers reach this port where nobody has to prove who they are, beside addresses, `localhost` and names without
+    /// a dot, as `tokens.example.com`: under any other it answers nothing. Default none.
+    pub(crate) names: Vec<String>,
     /// Directory of the web bundle; by default it is looked for beside the binary. Pages work without one.
     pub(crate) bundle: Option<PathBuf>,
     /// Query service that the `ui` role asks. Default http://127.0.0.1:8080.
@@ -89,6 +92,11 @@ impl Ui {
         if !SESSION.contains(&self.session) {
             faults.push("`ui.session` must lie between 1m and 30d".to_owned());
         }
+        for name in self.names.iter().filter(|name| !service::host::is_name(name)) {
+            faults.push(format!(
+                "`ui.names` has `{name}`; give names alone, without scheme, port and path: \"tokens.example.com\""
+            ));
+        }
         if self.share > SHARE_MAX {
             faults.push("`ui.share` must not be longer than 365d; 0s makes no links".to_owned());
         }
@@ -100,6 +108,7 @@ impl Default for Ui {
         let server = "http://127.0.0.1:8080".to_owned();
         Self {
             http_addr: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            names: Vec::new(),
             bundle: None,
             server,
             token: None,

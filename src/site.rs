@@ -53,7 +53,7 @@ impl Site {
         let access = access(config, deps);
         let pages = ui::guarded(&answers(&query), &access, options);
         let api = ui::open_to_sessions(&access, "/api/v1/sql", &query.router(), guarded(query.router(), deps));
-        let router = pages.merge(api).merge(deps.health.router());
+        let router = own(pages.merge(api).merge(deps.health.router()), config, deps);
         let page = Page { name: "dashboard", listener, addr, router };
         let flight = flight(&query, config).await?;
         let worker = query.worker().await?;
@@ -151,6 +151,15 @@ pub(crate) fn collector_addresses(collector: &collector::Built, deps: &Deps) -> 
 pub(crate) fn guarded(router: Router, deps: &Deps) -> Router {
     // Before anybody is asked who they are, which would have a browser ask for a password that a page of another site uses then.
     service::origin::refuse_elsewhere(service::principal::require(router, &deps.principals, Role::Reader))
+}
+
+/// Routes that answer under this server's own names alone, where nobody has to prove who they are: else a page of another site whose
+/// name leads here would read them. Whoever has proven something has proven enough.
+pub(crate) fn own(router: Router, config: &Config, deps: &Deps) -> Router {
+    match deps.principals.is_open() {
+        true => service::host::only_own_names(router, &config.ui.names),
+        false => router,
+    }
 }
 
 /// Who may see the pages. Where links cannot be made, the pages are there without them.

@@ -92,6 +92,8 @@ pub(crate) struct Visit {
     pub(crate) theme: Theme,
     /// One instant for the whole page, µs since the epoch.
     pub(crate) now_us: i64,
+    /// When it was begun, by the clock that never goes back.
+    pub(crate) begun: Duration,
     /// Whoever wants the page's charts by themselves.
     pub(crate) pictures: Option<Pictures>,
 }
@@ -204,7 +206,9 @@ impl App {
     fn visit(&self, path: &str, query: Option<String>, headers: &HeaderMap) -> Visit {
         let query = query.unwrap_or_default();
         let here = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
-        Visit { here, query, theme: Theme::from_cookies(headers), now_us: self.options.clock.now_us(), pictures: None }
+        let clock = &self.options.clock;
+        let (now_us, begun) = (clock.now_us(), clock.monotonic());
+        Visit { here, query, theme: Theme::from_cookies(headers), now_us, begun, pictures: None }
     }
 }
 

@@ -307,23 +307,22 @@ fn nodes(answer: &Answer) -> AnyView {
                     view! { <td class="warn">{words}</td> }.into_any()
                 }
             };
+            let source = row.text("price_source").unwrap_or(format::UNKNOWN).to_owned();
+            let as_of = row.text("price_as_of").map(|day| view! { <small>{format!("as of {day}")}</small> });
             view! {
                 <tr>
                     <th scope="row">{row.text("region").unwrap_or("no region").to_owned()}</th>
-                    {text(row.text("host_type"))}
-                    {text(row.text("option"))}
+                    <td>{row.text("host_type").unwrap_or(format::UNKNOWN).to_owned()}<small>{row.text("option").map(str::to_owned)}</small></td>
                     {number(row.number("hosts"), Unit::Count)}
                     {number(price, Unit::UsdPerHour)}
                     {number(row.number("cost_usd"), Unit::Usd)}
                     {basis}
-                    {text(row.text("price_as_of"))}
-                    <td class="say">{row.text("price_source").unwrap_or(format::UNKNOWN).to_owned()}</td>
+                    <td class="say">{source}{as_of}</td>
                 </tr>
             }
         })
         .collect();
-    let names =
-        ["region", "hardware", "option", "#hosts", "#each, per hour", "#cost", "basis", "price as of", "source"];
+    let names = ["region", "hardware", "#hosts", "#each, per hour", "#cost", "basis", "source of the price"];
     table("Hosts and their prices", heads(&names), lines.into_any())
 }
 
