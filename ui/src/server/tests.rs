@@ -428,6 +428,15 @@ async fn every_answer_carries_the_policy_and_files_are_cached_by_name() {
     let response = send(Fleet::Busy, Request::get("/").body(Body::empty()).unwrap()).await;
     let policy = response.headers()[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
     assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe-inline"));
+    // An image opened by itself keeps its colours, and that is all it may do.
+    let chart = Request::get("/chart.svg?page=/latency&chart=TTFT+percentiles").body(Body::empty()).unwrap();
+    let chart = send(Fleet::Busy, chart).await;
+    let policy = chart.headers()[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
+    assert!(
+        policy.starts_with("default-src 'none'; style-src 'unsafe-inline';") && policy.ends_with("sandbox"),
+        "{policy}"
+    );
+    assert_eq!(chart.headers().get_all(header::CONTENT_SECURITY_POLICY).iter().count(), 1);
     let css = send(Fleet::Busy, Request::get(assets::style_url()).body(Body::empty()).unwrap()).await;
     assert_eq!(css.status(), StatusCode::OK);
     assert!(css.headers()[header::CACHE_CONTROL].to_str().unwrap().contains("immutable"));
