@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 use wasm_bindgen_cli_support::Bindgen;
 
-use super::{glue, key};
+use super::{glue, key, scripts};
 use crate::cargo;
 
 const TARGET: &str = "wasm32-unknown-unknown";
@@ -99,15 +99,23 @@ fn assemble(wasm: &Path, dir: &Path) -> Result<()> {
     let glue_text = fs::read_to_string(part.join("ui.js")).context("read the glue")?;
     let exports = glue::exports(&glue_text);
     let glue = rename_by_content(&part, "ui.js", "js")?;
-    fs::write(part.join("start.js"), glue::start(&glue, &module)).context("write the entry script")?;
+    scripts::bundle(&part)?;
+    let [editor, picture] = scripts::ENTRIES.map(|name| rename_by_content(&part, &format!("{name}.js"), "js"));
+    let (editor, picture) = (editor?, picture?);
+    fs::write(part.join("start.js"), glue::start(&glue, &module, &editor, &picture))
+        .context("write the entry script")?;
     let entry = rename_by_content(&part, "start.js", "js")?;
     let mut bytes = 0;
     for name in [&module, &glue, &entry] {
         bytes += compress(&part.join(name))?;
     }
-    println!("{bytes} bytes over the wire (brotli)");
+    let (editor_bytes, picture_bytes) = (compress(&part.join(&editor))?, compress(&part.join(&picture))?);
+    println!(
+        "{bytes} bytes over the wire (brotli), the editor of the SQL page {editor_bytes} more, PNG {picture_bytes}"
+    );
     // The manifest comes last: a directory without one is no bundle.
-    let manifest = json!({ "entry": entry, "glue": glue, "module": module, "exports": exports, "bytes": bytes });
+    let manifest = json!({ "entry": entry, "glue": glue, "module": module, "exports": exports, "bytes": bytes,
+        "editor": editor, "editor_bytes": editor_bytes, "picture": picture, "picture_bytes": picture_bytes });
     fs::write(part.join("manifest.json"), format!("{manifest:#}\n")).context("write the manifest")?;
     if dir.exists() {
         fs::remove_dir_all(dir).with_context(|| format!("remove {}", dir.display()))?;

@@ -9,10 +9,11 @@ use anyhow::{Context, Result, bail};
 use crate::cargo;
 
 /// What the bundle is made of. Pages that only the server renders are not among it.
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 11] = [
     "Cargo.lock",
     "Cargo.toml",
     "ui/Cargo.toml",
+    "ui/editor",
     "ui/src/lib.rs",
     "ui/src/islands.rs",
     "ui/src/islands",
@@ -130,5 +131,29 @@ mod tests {
             read_by_the_compiler(text),
             [PathBuf::from("/a/ui/src/lib.rs"), PathBuf::from("/a b/ui/src/times.rs")]
         );
+    }
+
+    /// The editor's packages come from whichever registry npm is told to use, each with the hash of what it must be.
+    #[test]
+    fn the_lock_of_the_editors_packages_names_no_registry_and_hashes_each() {
+        let path = cargo::root().join("ui/editor/package-lock.json");
+        let lock: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let packages = lock["packages"].as_object().unwrap();
+        let mut hashed = 0;
+        for (name, package) in packages.iter().filter(|(name, _)| !name.is_empty()) {
+            assert!(package.get("resolved").is_none(), "{name} names where it was found");
+            assert!(
+                package["integrity"].as_str().is_some_and(|hash| hash.starts_with("sha512-")),
+                "{name} has no hash"
+            );
+            hashed += 1;
+        }
+        assert!(hashed > 8, "{hashed}");
+        for (name, version) in packages[""]["dependencies"].as_object().unwrap() {
+            let exact = version
+                .as_str()
+                .is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'));
+            assert!(exact, "{name} is at no exact version: {version}");
+        }
     }
 }
