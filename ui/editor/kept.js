@@ -82,7 +82,7 @@ export function keep(of, text) {
   };
   const open = () => {
     show(key, dialog, change);
-    dialog.showModal();
+    if (!dialog.open) dialog.showModal();
     dialog.querySelector("ul a")?.focus();
   };
   listen(dialog, change, text);

@@ -125,6 +125,21 @@ mod tests {
     }
 
     #[test]
+    fn a_module_of_files_that_the_key_does_not_know_is_refused() {
+        let module = std::env::temp_dir().join(format!("tokenwatt-key-{}.wasm", std::process::id()));
+        let told = module.with_extension("d");
+        let src = cargo::root().join("ui/src");
+        let of = |name: &str| format!("{}: {} /usr/lib/core.rs\n", module.display(), src.join(name).display());
+        fs::write(&told, of("times.rs")).unwrap();
+        covers(&module).unwrap();
+        fs::write(&told, of("server.rs")).unwrap();
+        let refused = covers(&module).unwrap_err().to_string();
+        assert!(refused.contains("ui/src/server.rs goes into the bundle and is not in its key"), "{refused}");
+        fs::remove_file(&told).unwrap();
+        assert!(covers(&module).is_err(), "without the compiler's word nothing is known");
+    }
+
+    #[test]
     fn what_the_compiler_read_is_told_with_its_spaces() {
         let text = "/t/ui.wasm: /a/ui/src/lib.rs /a\\ b/ui/src/times.rs\n";
         assert_eq!(
