@@ -122,7 +122,7 @@ pub(crate) async fn ui(common: &Common, flags: &UiFlags) -> Result<(), Failure> 
         .build(async {
             let remote = Remote::new(&config.ui.server, config.ui.token.clone())?;
             let answers: ui::Answers = Arc::new(move |reader| Arc::new(remote.seen_by(reader)));
-            let pages = ui::guarded(&answers, &site::access(&config, &deps), site::ui_options(&config.ui, &deps, None));
+            let pages = ui::guarded(&answers, &site::access(&config, &deps), site::ui_options(&config, &deps, None));
             Ok(Page::bind("dashboard", config.ui.http_addr, pages.merge(deps.ops_router())).await?)
         })
         .await?;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Map, Value, json};
 use service::{Deps, Error, Result};
+use telemetry::allocation::{self, UNATTRIBUTED};
 use telemetry::contract::{QueryApi, SqlAnswer, SqlRequest};
 use telemetry::record::{instant, month, rfc3339};
 
@@ -280,6 +281,12 @@ fn focus(row: &Row<'_>, hour_us: i64, account: &str) -> Result<Option<Vec<String
         &format!("{part} of inference on {}", row.text("host_type").unwrap_or("a host of unknown type")),
         "Usage-Based",
         "Tokenwatt",
+    let mut allocated = tags(&["tenant", "namespace", "environment", "model", "part"]);
+    let of_keys = row.text("allocation").and_then(allocation::read).unwrap_or_default();
+    // a key of the operator's does not take the place of one of ours, which say who is charged
+    for (key, value) in of_keys {
+        allocated.entry(key).or_insert_with(|| value.unwrap_or_else(|| UNATTRIBUTED.to_owned()).into());
+    }
         "",
         "Tokenwatt",
         "AI and Machine Learning",
@@ -302,7 +309,7 @@ fn focus(row: &Row<'_>, hour_us: i64, account: &str) -> Result<Option<Vec<String
         &details.to_string(),
         &whom,
         &whom,
-        &Value::Object(tags(&["tenant", "namespace", "environment", "model", "part"])).to_string(),
+        &Value::Object(allocated).to_string(),
         &Value::Object(tags(&["cluster", "pool", "host_type"])).to_string(),
         row.text("basis").unwrap_or_default(),
         row.text("price_as_of").unwrap_or_default(),
