@@ -73,7 +73,7 @@ pub(crate) const TOKENS_MINUTES: View = View {
 
 pub(crate) const HOSTS_MINUTES: View = View {
     name: "hosts_minutes",
-    doc: "What each host did for each model, per minute: calls that arrived there, tokens that left it, device time, and the engine's \
+    doc: "What each host did for each model, per minute: calls that arrived there with their TTFT, measured at the server, tokens that left it, device time, and the engine's \
           time with `idle_us` and `padding_us`. Minutes that are built come from `hosts_1m`, the others are computed from raw rows.",
     sql: include_str!("hosts_minutes.sql"),
     columns: &[MINUTE],
