@@ -52,6 +52,8 @@ pub struct Options {
     pub clock: SharedClock,
     /// Whether this port answers `/api/v1/sql` too: then panels link to their rows as Parquet, which the query service writes.
     pub has_api: bool,
+    /// Attributes that costs are split by beside tenant and the like, as the query service has them.
+    pub allocation_keys: Vec<String>,
 }
 
 impl Default for Options {
@@ -63,6 +65,7 @@ impl Default for Options {
             panel_deadline: Duration::from_secs(8),
             clock: service::clock::system(),
             has_api: false,
+            allocation_keys: Vec::new(),
         }
     }
 }
