@@ -36,7 +36,7 @@ use crate::{
     rollup::{self, Memory},
     scan::prefetch::{Asked, Prefetch},
     system::pg_catalog::Shelf,
-    views::View,
+    views::{self, View},
 };
 
 /// Catalog of every session.
@@ -143,8 +143,11 @@ impl Shared {
         &self.windows
     }
 
-    /// The query of a view, with the allocation keys that are configured.
+    /// The query of a view as the settings have it: how long windows are kept, which allocation keys there are.
     pub(crate) fn sql(&self, view: &View) -> Cow<'static, str> {
+        if view.name == views::KEPT_HOURS.name {
+            return Cow::Owned(self.windows.kept_hours());
+        }
         rollup::keyed(view.sql, &self.keys)
     }
 

@@ -3,6 +3,7 @@
 mod attacking;
 mod attribution;
 mod bounding;
+mod charges;
 mod collecting;
 mod cost;
 mod counting;
@@ -22,6 +23,7 @@ mod restatements;
 mod restricting;
 mod rolling;
 mod scanning;
+mod silent;
 mod splitting;
 mod spreading;
 mod stopping;

@@ -15,6 +15,8 @@ use std::time::Duration;
 
 use telemetry::table::Table;
 
+pub(crate) use bill::KEPT_HOURS;
+
 use crate::rollup::views as rolled;
 
 /// A named query.
@@ -86,6 +88,9 @@ pub(crate) const VIEWS: &[&View] = &[
     &bill::PRICE_CHECK,
     &bill::BILL_BY_HOST,
     &bill::BILL_TOTALS,
+    &bill::HOST_CHARGES,
+    &bill::CHARGED_HOURS,
+    &KEPT_HOURS,
     &budget::BUDGET_STATUS,
     &energy::REPLICA_ENERGY,
     &energy::REPLICA_ACCOUNT,

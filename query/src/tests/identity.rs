@@ -1,10 +1,10 @@
 //! Tenants + padding + idle + shared + unattributed = what the nodes cost, to the last of 12 decimals; their joules are the nodes' joules.
 //!
 //! Fleets are made at random: hosts with one replica or several, with and without device time, with all tokens sent or none, with and
-//! without a price, with counters that start anew and samples that stay away.
+//! without a price, with counters that start anew and samples that stay away, on an inventory or not, and some of which nothing is heard.
 
 use serde_json::{Value, json};
-use telemetry::table::{BILLING, DEVICES, POWER_MODELS, PRICES, REQUESTS, TOKENS};
+use telemetry::table::{BILLING, DEVICES, INVENTORY, POWER_MODELS, PRICES, REQUESTS, TOKENS};
 
 use super::rolling::{Draws, Site};
 use super::world::{NOON, World};
@@ -190,6 +190,44 @@ fn bill(draws: &mut Draws, hosts: &[Host], from_us: i64) -> Vec<Value> {
     rows
 }
 
+/// Lists of half of the hosts and of one of each type that nobody heard of, from instants on and to instants that no minute begins with; some of the
+/// hosts are in both lists, which differ.
+fn lists(draws: &mut Draws, hosts: &[Host], from_us: i64) -> Vec<Value> {
+    let unheard: Vec<_> = TYPES
+        .iter()
+        .enumerate()
+        .map(|(id, kind)| Host { kind, id: format!("i-unheard-{id}"), ..Host::draw(draws, 0) })
+        .collect();
+    let mut rows = Vec::new();
+    for host in hosts.iter().chain(&unheard) {
+        let is_unheard = host.id.starts_with("i-unheard");
+        for list in ["assets", "cmdb"] {
+            if draws.below(2) == 0 && !(is_unheard && list == "assets") {
+                continue;
+            }
+            let from = from_us - draws.below(40 * MINUTE);
+            let to = (draws.below(3) == 0).then(|| from_us + draws.below(90 * MINUTE));
+            let option = (draws.below(2) == 0).then_some("on_demand");
+            rows.push(json!({"time": from, "effective_from": from, "effective_to": to, "host_id": host.id, "host_type": host.kind,
+                "region": host.region, "option": option, "source": list, "as_of": format!("2026-11-{}", 10 + draws.below(15)), "list": list}));
+        }
+    }
+    rows
+}
+
+/// Time of hosts that are silent by a list alone: it is idle, and there is some of it, in each of the sums.
+const SILENT: &str = "SELECT (SELECT count(*) FROM node_cost WHERE is_silent AND is_listed) AS minutes, \
+    (SELECT count(*) FROM replica_cost WHERE method = 'listed and silent' AND part <> 'idle') AS elsewhere, \
+    (SELECT sum(cost_usd) FROM node_cost WHERE is_silent AND is_listed) AS nodes, \
+    (SELECT sum(list_cost) FROM costs_hours WHERE method = 'listed and silent') AS hours, \
+    (SELECT sum(cost_usd) FROM silent_hosts) AS listed";
+
+async fn silent_hosts_add_up(world: &World, what: &str) {
+    let row = world.rows(SILENT).await.remove(0);
+    assert!(row[0].as_i64() > Some(60) && row[1] == json!(0), "{what}: {row:?}");
+    assert!(row[2].is_string() && row[2] == row[3] && row[3] == row[4], "{what}: {row:?}");
+}
+
 /// How many hosts and minutes there are in all, and how many of them do not add up: list, effective and billed cost.
 const SUMS: [(&str, &str); 5] = [
     (
@@ -286,15 +324,18 @@ async fn random_fleets_add_up() {
             host.live(&mut draws, NOON, 4, &mut rows);
         }
         world.write(&BILLING, &bill(&mut draws, &hosts, NOON)).await;
+        world.write(&INVENTORY, &lists(&mut draws, &hosts, NOON)).await;
         for (table, rows) in [(&DEVICES, &rows.devices), (&TOKENS, &rows.tokens), (&REQUESTS, &rows.calls)] {
             world.write(table, rows).await;
         }
+        site.clock.set(NOON + 90 * MINUTE);
         adds_up(world, &format!("seed {seed} from raw rows"), &SUMS, true).await;
         adds_up(world, &format!("seed {seed} by keys from raw rows"), &SUMS_OF_KEYS, true).await;
-        site.clock.set(NOON + 90 * MINUTE);
+        silent_hosts_add_up(world, &format!("seed {seed} from raw rows")).await;
         site.build().await;
         adds_up(world, &format!("seed {seed} from windows"), &SUMS[OF_WINDOWS..], true).await;
         adds_up(world, &format!("seed {seed} by keys from windows"), &SUMS_OF_KEYS, true).await;
+        silent_hosts_add_up(world, &format!("seed {seed} from windows")).await;
         // two of each an hour, those that stand for the others, and none
         let most = "SELECT allocation_key, count(DISTINCT allocation_value) FROM cost_per_key GROUP BY allocation_key ORDER BY allocation_key";
         assert_eq!(
@@ -357,16 +398,20 @@ async fn hours_of_fifty_nodes_add_up() {
         host.live(&mut draws, NOON, 120, &mut rows);
     }
     world.write(&BILLING, &bill(&mut draws, &hosts, NOON)).await;
+    world.write(&INVENTORY, &lists(&mut draws, &hosts, NOON)).await;
     for (table, rows) in [(&DEVICES, &rows.devices), (&TOKENS, &rows.tokens), (&REQUESTS, &rows.calls)] {
         world.write(table, rows).await;
     }
+    site.clock.set(NOON + 180 * MINUTE);
     let minutes = world.rows("SELECT count(DISTINCT host_id), count(*) FROM node_cost").await;
-    assert_eq!(minutes[0][0], json!(51));
+    // one that only the bill knows of, three that only a list does
+    assert_eq!(minutes[0][0], json!(54));
     assert!(minutes[0][1].as_i64() >= Some(6_000), "{minutes:?}");
     adds_up(world, "two hours", &SUMS, true).await;
-    site.clock.set(NOON + 180 * MINUTE);
+    silent_hosts_add_up(world, "two hours").await;
     site.build().await;
     adds_up(world, "two hours from windows", &SUMS[OF_WINDOWS..], true).await;
+    silent_hosts_add_up(world, "two hours from windows").await;
 }
 
 /// A price that is imported later restates the hours that it is for.

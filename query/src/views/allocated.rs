@@ -48,7 +48,7 @@ pub(super) const ALLOCATED_COST: View = View {
     doc: "Cost per hour, region, model and tenant under each of three policies for idle and padding. Name one `idle_policy`: rows of \
           different policies are the same money. Under `show` and `share` all rows together are the nodes' cost, to the last decimal; under \
           `hide` they are that less idle and padding. Shared is within hour, region and model, in proportion to what was used; where nobody was \
-          served, idle stays a line of its own.",
+          served, idle stays a line of its own, and so does idle of unknown cost.",
     sql: include_str!("allocated_cost.sql"),
     columns: &[
         HOUR,
@@ -103,11 +103,12 @@ pub(super) const COST_PER_KEY: View = View {
 pub(super) const IDLE_WASTE: View = View {
     name: "idle_waste",
     doc: "What each host spent on nothing, per hour and model: time without a step, and compiled but empty slots, in time, dollars and joules. \
-          Hosts whose engines count no device time have idle dollars (minutes or parts of them without a call) and no time.",
+          Hosts whose engines count no device time have idle dollars (minutes or parts of them without a call) and no time. A host of an \
+          inventory that nobody hears of is idle as a whole; `method` says `listed and silent`.",
     sql: include_str!("idle_waste.sql"),
     columns: &[
         HOUR,
-        column("idle_us", "us", "time without a step"),
+        column("idle_us", "us", "time without a step, or in which nothing was heard of a host that is paid for"),
         column("padding_us", "us", "device time of empty slots"),
         column("waste_share", "1", "both as a share of the engines' time"),
         column("idle_cost_usd", "USD", "cost of time without a step"),
