@@ -95,7 +95,7 @@ pub(crate) async fn run(common: &Common, flags: &Flags) -> Result<(), Failure> {
 const RECORDED: &str =
     "SELECT CAST(min(time) AS BIGINT), CAST(max(time) AS BIGINT) FROM requests_minutes WHERE model IS NOT NULL";
 /// Regions that have a price or a grid.
-const REGIONS: &str = "SELECT region FROM (SELECT region FROM prices UNION SELECT region FROM grid) WHERE region IS NOT NULL ORDER BY region";
+const REGIONS: &str = "SELECT region FROM (SELECT region FROM prices UNION SELECT region FROM grid) WHERE strpos(region, ' ') = 0 ORDER BY region";
 
 /// What there is instead of calls in the stretch that was asked for.
 fn no_calls(flags: &Flags, recorded: &SqlAnswer) -> Error {
