@@ -64,7 +64,7 @@ use crate::{
     scan::LakeTable,
     session::Shared,
     system::pg_catalog::Shelf,
-    views::{self, View},
+    views::View,
 };
 
 /// One query's view of the lake: its tables, pinned as they are first named.
@@ -288,16 +288,10 @@ impl Scope {
         let sql = match rollup::of(view) {
             Some(rollup) => Cow::Owned(self.windows(rollup).await?),
             None if rollup::judges(view) => Cow::Owned(rollup::judging(view, &self.objectives().await?)),
-            None => self.text(view),
+            None => self.shared.sql(view),
         };
         let plan = self.analyzed(&sql).await?;
         Ok(self.kept(view.name.to_owned(), view::ViewTable::new(view, plan)))
-    }
-
-    /// The view's query as the settings have it.
-    fn text(&self, view: &View) -> Cow<'static, str> {
-        let is_of_settings = view.name == views::KEPT_HOURS.name;
-        if is_of_settings { Cow::Owned(self.shared.windows().kept_hours()) } else { Cow::Borrowed(view.sql) }
     }
 
     /// The view of a roll-up from raw rows alone.
@@ -306,7 +300,7 @@ impl Scope {
         if let Some(planned) = self.views.lock().get(&name) {
             return Ok(Arc::clone(planned));
         }
-        let planned = view::ViewTable::new(view, self.analyzed(view.sql).await?);
+        let planned = view::ViewTable::new(view, self.analyzed(&self.shared.sql(view)).await?);
         Ok(self.kept(
             name,
             match &self.lakes {

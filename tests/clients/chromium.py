@@ -4,6 +4,7 @@ import os
 import tempfile
 
 from selenium import webdriver
+from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -17,10 +18,10 @@ QUIET = (
 ).split()
 
 
-def browser(scripts=True):
+def browser(scripts=True, flags=()):
     options = webdriver.ChromeOptions()
     options.binary_location = "/usr/bin/chromium"
-    for flag in QUIET:
+    for flag in [*QUIET, *flags]:
         options.add_argument(flag)
     options.add_argument(f"--user-data-dir={tempfile.mkdtemp()}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
@@ -34,8 +35,11 @@ def text(driver):
 
 
 def until(driver, what, holds):
-    """Waits until it holds, and says so."""
-    WebDriverWait(driver, PATIENCE_S).until(lambda _: holds(), f"{what}; the page says:\n{text(driver)[:2000]}")
+    """Waits until it holds, and says so; if it does not, with what the page says by then."""
+    try:
+        WebDriverWait(driver, PATIENCE_S).until(lambda _: holds())
+    except TimeoutException:
+        raise AssertionError(f"not: {what}; the page says:\n{text(driver)[:2000]}") from None
     print("holds:", what)
 
 

@@ -37,6 +37,8 @@ pub struct Settings {
     pub slo: Vec<Slo>,
     /// Budgets that costs are held against.
     pub budget: Vec<Budget>,
+    /// Keys that costs are split by.
+    pub cost: telemetry::allocation::Settings,
 }
 
 /// The builder of all roll-ups.
@@ -78,7 +80,8 @@ impl Rollups {
         let engine = Arc::new(Engine::new(limits, lake.clone().into(), apart).map_err(refused)?);
         let (clock, reader) = (Arc::clone(&deps.clock), Arc::new(Reader::internal()));
         let (empty, passed) = (parking_lot::Mutex::default(), parking_lot::Mutex::default());
-        let builder = Builder { engine, lake, clock, memory, reader, empty, passed, bounds: Bounds::default() };
+        let (values_max, bounds) = (config.rollup.cost.allocation_values_max, Bounds::default());
+        let builder = Builder { engine, lake, clock, memory, reader, values_max, empty, passed, bounds };
         let progress = Progress::new(&deps.metrics);
         let (slo, budget) = (config.rollup.slo.clone(), config.rollup.budget.clone());
         Ok(Rollups { builder, slo, budget, progress, deps: deps.clone(), looked: BTreeMap::new(), published: false })

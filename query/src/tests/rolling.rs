@@ -76,13 +76,26 @@ pub(super) struct Site {
 
 impl Site {
     pub(super) async fn new() -> Site {
-        Site::keeping(Settings::default().retention_days).await
+        Site::with(|_| ()).await
+    }
+
+    /// One whose costs are split by these keys, of the values of which two an hour are told apart.
+    pub(super) async fn splitting(keys: &[&str]) -> Site {
+        Site::with(|settings| {
+            settings.cost.allocation_keys = keys.iter().map(|key| (*key).to_owned()).collect();
+            settings.cost.allocation_values_max = 2;
+        })
+        .await
     }
 
     /// One whose tables keep their rows for other days than theirs.
     pub(super) async fn keeping(retention_days: BTreeMap<String, u32>) -> Site {
+        Site::with(|settings| settings.retention_days = retention_days).await
+    }
+
+    async fn with(change: impl FnOnce(&mut Settings)) -> Site {
         let (clock, mut config) = Site::parts();
-        config.rollup.retention_days = retention_days;
+        change(&mut config.rollup);
         let deps = Deps::new(Arc::clone(&clock) as Arc<dyn Clock>);
         Site { world: World::of(config.clone(), deps).await, clock, config }
     }

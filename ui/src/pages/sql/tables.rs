@@ -25,7 +25,7 @@ pub(super) fn view(answer: &Answer, columns: &Asked) -> AnyView {
     let rows: Vec<_> = own.filter_map(|row| line(&row, &below)).collect();
     view! {
         <nav class="panel tables" aria-label="Tables and views">
-            <header><h2>"Tables and views"</h2></header>
+            <header><div><h2>"Tables and views"</h2></div></header>
             <ul>{rows}</ul>
         </nav>
     }
@@ -48,8 +48,8 @@ fn line(row: &Row<'_>, below: &Below<'_>) -> Option<AnyView> {
         }
         Some(rows) => {
             let columns: Vec<_> = rows.iter().map(column).collect();
-            let words = format!("{} columns", rows.len());
-            view! { <details><summary>{words}</summary><ul>{columns}</ul></details> }.into_any()
+            let words = format!("{} columns of {name}", rows.len());
+            view! { <details><summary aria-label=words title="columns">{rows.len()}</summary><ul>{columns}</ul></details> }.into_any()
         }
     };
     Some(view! { <li title=comment><a href=select>{name}</a>{columns}</li> }.into_any())
