@@ -89,3 +89,26 @@ async fn a_dashboard_elsewhere_passes_its_readers_on() {
     let (status, output) = desk.stop();
     assert!(status.success(), "{output}");
 }
+
+/// Where nobody has to prove anything a page whose own name leads here is told nothing; over every path of the port.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_asks_nobody_for_proof_answers_to_its_own_names_alone() {
+    let world = World::new();
+    let settings = world.write("names.toml", "[ui]\nnames = [\"tokens.example.com\"]\n").display().to_string();
+    let server = world.up_with(&["--config", &settings]);
+    let ask = async |path: &str, host: Option<&str>| {
+        let request = server.client().post(format!("{}{path}", server.http())).body("SELECT 1 AS one");
+        let request = host.iter().fold(request, |request, host| request.header("host", *host));
+        let answer = request.header("content-type", "text/plain").send().await.expect("an answer");
+        (answer.status(), answer.text().await.expect("text"))
+    };
+    for own in [None, Some("localhost:8080"), Some("tokens.example.com"), Some("query:8080")] {
+        let (status, told) = ask("/api/v1/sql", own).await;
+        assert!(status == StatusCode::OK && told.contains("one"), "{own:?}: {status} {told}");
+    }
+    for path in ["/api/v1/sql", "/sql", "/metrics", "/share", "/nowhere"] {
+        let (status, told) = ask(path, Some("evil.example:8080")).await;
+        let refused = status == StatusCode::FORBIDDEN && told.contains("asked as `evil.example`");
+        assert!(refused && told.contains("ui.names"), "{path}: {status} {told}");
+    }
+}

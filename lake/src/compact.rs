@@ -50,6 +50,10 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Merges that failed and are not tried again by this process; with more, all are tried once more.
 const SHUNNED_MAX: usize = 1_000;
 
+/// The tag of a file in whose place its journal may yet put another: how many of the journal's frames are one round, such as `1000`. It stays
+/// apart, so that it can be taken out as a whole, until the journal has come to the next round.
+pub const HELD: &str = "held";
+
 /// Tables that grow by small files: all that are not computed from others. A bill's files are replaced as a set, and stay apart.
 fn compacts(table: &Table) -> bool {
     !matches!(table.role, Role::Reference | Role::Rollup) && *table != BILLING
@@ -130,14 +134,16 @@ impl Compaction {
     /// One merge, if one is due, and how long it took.
     async fn step(&mut self, lake: &Lake, table: &'static Table, times: Times) -> Result<Option<Duration>> {
         // Not the readers' view: that would have the log looked at for as long as we run.
-        let (snapshot, sweeps) = {
+        let (files, sweeps) = {
             let known = lake.shelf(table.name)?.head.lock().await?;
-            (known.state.snapshot(), sweeps(&known.state))
+            let mut files = known.state.snapshot().files;
+            self.counters.files(table, files.len());
+            files.retain(|file| !is_held(file, |journal| known.state.through(journal)));
+            (files, sweeps(&known.state))
         };
-        self.counters.files(table, snapshot.files.len());
-        let due = plan(table, &snapshot.files, times.now_us).into_iter().find(|job| !self.shunned.contains(key(job)));
+        let due = plan(table, &files, times.now_us).into_iter().find(|job| !self.shunned.contains(key(job)));
         let Some(job) = due else { return Ok(None) };
-        drop(snapshot);
+        drop(files);
         let began = self.clock.monotonic();
         let outcome = self.run(lake, table, &job, sweeps, times).await;
         let took = self.clock.monotonic().saturating_sub(began);
@@ -190,6 +196,16 @@ impl Compaction {
         }
         self.shunned.insert(key(job).to_owned());
     }
+}
+
+/// Whether the journal that wrote the file is still in the round of which it is.
+fn is_held(file: &File, through: impl Fn(&str) -> Option<u64>) -> bool {
+    let Some(frames) = file.tags.get(HELD).and_then(|tag| tag.parse::<u64>().ok()).filter(|frames| *frames > 0) else {
+        return false;
+    };
+    let name = file.path.rsplit('/').next().unwrap_or_default();
+    let layout::Maker::Journal { journal, to } = layout::Maker::of(name) else { return false };
+    through(journal).is_some_and(|through| through / frames <= to / frames)
 }
 
 fn key(job: &Job) -> &str {

@@ -45,6 +45,7 @@ mod sample;
 
 pub use changes::Arrival;
 pub use commit::{Entry, Outcome, wire};
+pub use compact::HELD;
 pub use encode::LOOKED_UP;
 pub use lake::Lake;
 pub use lease::{Keeper, Standing};

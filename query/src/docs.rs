@@ -89,8 +89,12 @@ pub fn functions_json() -> String {
 /// Whether the view's SQL names the table's column and does not redefine it.
 fn is_passed(view: &View, column: &Column) -> bool {
     let redefined = view.columns.iter().any(|own| own.name == column.name);
-    let words = view.sql.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-    !redefined && words.into_iter().any(|word| word == column.name)
+    // what stands in a comment is nothing, and in quotes a value
+    let lines: Vec<_> = view.sql.lines().map(|line| line.split("--").next().unwrap_or_default()).collect();
+    let code = lines.join("\n");
+    let parts = code.split('\'').step_by(2);
+    let mut words = parts.flat_map(|part| part.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')));
+    !redefined && words.any(|word| word == column.name)
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! SQL functions of our own. They live here so that a view, a page and an analyst's query count money the same way.
 
+mod allocation;
 mod arguments;
 pub(crate) mod bounded;
 mod buckets;
 pub(crate) mod cancel;
 mod casting;
 mod exph;
+mod in_usd;
 mod interval;
 mod lists;
 mod load_watts;
@@ -25,6 +27,7 @@ use datafusion::{
 
 use buckets::{BucketsMerge, BucketsQuantile};
 use casting::Casting;
+use in_usd::InUsd;
 use load_watts::LoadWatts;
 use money_scale::MoneyScale;
 use money_split::Split;
@@ -35,7 +38,9 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
     let mut all = exph::scalar();
     all.push(Arc::new(ScalarUDF::from(BucketsQuantile::default())));
     all.push(Arc::new(ScalarUDF::from(MoneyScale::default())));
+    all.push(Arc::new(ScalarUDF::from(InUsd::default())));
     all.push(Arc::new(ScalarUDF::from(LoadWatts::default())));
+    all.extend(allocation::all().map(|function| Arc::new(ScalarUDF::from(function))));
     all.push(time_bucket());
     all.push(truncated::date_trunc());
     all

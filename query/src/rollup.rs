@@ -14,6 +14,7 @@
 //! 2. A crash between any two steps leaves the windows as they were: files and state change in one commit.
 //! 3. Two processes that build at once do not add up: the commit of the second is refused.
 
+mod allocation;
 mod objective;
 pub(crate) mod views;
 
@@ -32,11 +33,12 @@ pub(crate) mod status;
 mod read;
 
 use telemetry::table::{
-    BILLING, COSTS_1H, DEVICES, DEVICES_1M, DISCOUNTS, EXCHANGE_RATES, HOSTS_1M, NODES, POWER_MODELS, PRICES, REQUESTS,
-    REQUESTS_1M, Role, TOKENS, TOKENS_1M, Table, USAGE_1H,
+    BILLING, COSTS_1H, DEVICES, DEVICES_1M, DISCOUNTS, EXCHANGE_RATES, HOSTS_1M, INVENTORY, NODES, POWER_MODELS,
+    PRICES, REQUESTS, REQUESTS_1M, Role, TOKENS, TOKENS_1M, Table, USAGE_1H,
 };
 
 use crate::views::View;
+pub(crate) use allocation::keyed;
 pub use budget::{Budget, validate as validate_budgets};
 pub(crate) use objective::{Objective, judges, judging};
 pub use objective::{Slo, validate as validate_slos};
@@ -107,6 +109,11 @@ fn is_of_events(table: &Table) -> bool {
     table.role != Role::Reference
 }
 
+/// Whether rows are of hosts that stand there, so that there are windows though nothing happens in them.
+fn is_of_hosts(table: &Table) -> bool {
+    *table == INVENTORY
+}
+
 const HOUR_US: i64 = 60 * MINUTE_US;
 const DAY_US: i64 = 24 * HOUR_US;
 
@@ -174,6 +181,7 @@ pub(crate) const ROLLUPS: [&Rollup; 6] = [
             facts(&POWER_MODELS),
             facts(&DISCOUNTS),
             facts(&EXCHANGE_RATES),
+            facts(&INVENTORY),
         ],
         window_us: HOUR_US,
         file_us: HOUR_US,

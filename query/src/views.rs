@@ -15,6 +15,8 @@ use std::time::Duration;
 
 use telemetry::table::Table;
 
+pub(crate) use bill::KEPT_HOURS;
+
 use crate::rollup::views as rolled;
 
 /// A named query.
@@ -68,6 +70,7 @@ pub(crate) const VIEWS: &[&View] = &[
     &cost::REQUEST_COST,
     &energy::CARBON,
     &allocated::ALLOCATED_COST,
+    &allocated::COST_PER_KEY,
     &allocated::IDLE_WASTE,
     &allocated::UNIT_COST_TREND,
     &allocated::COMMITMENT_COVERAGE,
@@ -85,6 +88,9 @@ pub(crate) const VIEWS: &[&View] = &[
     &bill::PRICE_CHECK,
     &bill::BILL_BY_HOST,
     &bill::BILL_TOTALS,
+    &bill::HOST_CHARGES,
+    &bill::CHARGED_HOURS,
+    &KEPT_HOURS,
     &budget::BUDGET_STATUS,
     &energy::REPLICA_ENERGY,
     &energy::REPLICA_ACCOUNT,

@@ -1,7 +1,7 @@
 //! What every service of Tokenwatt needs and none should write twice.
 //!
 //! ```text
-//! config ─► clock · channel · task · shutdown ─► secret · principal · tls · origin ─► listen ─► health · metrics · observe;  rapl
+//! config ─► clock · channel · task · shutdown ─► secret · principal · tls · origin · host ─► listen ─► health · metrics · observe;  rapl
 //! ```
 //!
 //! A service is built with [`Deps`] and never reaches for the wall clock, the environment, a signal or
@@ -24,6 +24,7 @@ pub mod secret;
 pub mod principal;
 pub mod tls;
 pub mod origin;
+pub mod host;
 pub mod uplink;
 
 pub mod rapl;

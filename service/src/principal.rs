@@ -43,6 +43,26 @@ pub struct Principals {
     clock: SharedClock,
 }
 
+/// A token that was not taken.
+#[derive(Debug)]
+pub struct Refused {
+    /// Why, for counting and for words of one's own.
+    pub why: Refusal,
+    /// The same as an answer to a program.
+    pub error: Error,
+}
+
+/// Why a token is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It belongs to nobody here.
+    Unknown,
+    /// Its time is over.
+    Expired,
+    /// Its principal is there for something else.
+    Role,
+}
+
 #[derive(Debug)]
 struct Known {
     principal: Arc<Principal>,
@@ -87,10 +107,12 @@ impl Principals {
     /// Whose token this is, if it does what `role` may do.
     ///
     /// # Errors
-    /// As [`Principals::identify`].
-    pub fn admit(&self, role: Role, token: &Token) -> Result<Arc<Principal>> {
-        let principal = self.shown(token)?;
-        may(&principal, role)?;
+    /// Why it is not taken, with the error of [`Principals::identify`].
+    pub fn admit(&self, role: Role, token: &Token) -> std::result::Result<Arc<Principal>, Refused> {
+        let refused = |why| move |error| Refused { why, error };
+        let principal = self.owner(token).map_err(refused(Refusal::Unknown))?;
+        self.check_token(&principal).map_err(refused(Refusal::Expired))?;
+        may(&principal, role).map_err(refused(Refusal::Role))?;
         Ok(principal)
     }
 
@@ -119,9 +141,13 @@ impl Principals {
     }
 
     fn shown(&self, token: &Token) -> Result<Arc<Principal>> {
-        let principal = self.by_token(token).ok_or_else(|| unknown("the token belongs to no principal"))?;
+        let principal = self.owner(token)?;
         self.check_token(&principal)?;
         Ok(principal)
+    }
+
+    fn owner(&self, token: &Token) -> Result<Arc<Principal>> {
+        self.by_token(token).ok_or_else(|| unknown("the token belongs to no principal"))
     }
 
     /// Whether the principal's token, which it has shown or proven, still counts.

@@ -133,8 +133,27 @@ def opened(driver, path):
     """A page, once its islands have started: when that was, when the largest paint was, how far it moved."""
     driver.get(BASE + path)
     WebDriverWait(driver, PATIENCE_S).until(lambda _: driver.execute_script("return window.seen.ready > 0 && window.seen.lcp > 0"))
-    seen = driver.execute_script("return {...seen, first: performance.getEntriesByType('navigation')[0].responseStart}")
-    return seen
+    return driver.execute_script(
+        "const went = performance.getEntriesByType('navigation')[0];"
+        "return {...seen, first: went.responseStart, last: went.responseEnd, parsed: went.domInteractive, bytes: went.decodedBodySize}")
+
+
+def steps(page):
+    """Seconds that the server took for a page so far, by step, and how many pages that were: it tells on its own /metrics."""
+    with urllib.request.urlopen(BASE + "/metrics", timeout=PATIENCE_S) as answer:
+        lines = answer.read().decode().splitlines()
+    found = {}
+    for step in ("asked", "drawn"):
+        of = lambda part: next((float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(
+            f'tokenwatt_ui_page_seconds_{part}{{page="{page}",step="{step}"}}')), 0.0)
+        found[step] = (of("sum"), of("count"))
+    return found
+
+
+def per_page(before, after):
+    """Milliseconds a page, by step."""
+    spent = {step: (after[step][0] - before[step][0], after[step][1] - before[step][1]) for step in after}
+    return {step: seconds / pages * 1e3 if pages else None for step, (seconds, pages) in spent.items()}
 
 
 def compressed(url):
@@ -160,6 +179,7 @@ def main():
     figures = {"runs": RUNS, "request_tokens": TOKENS}
     cold, calls = [], []
     request = f"/request/{TRACE}/{SPAN}?t={started_ms}"
+    before = steps("request")
     for run in range(RUNS):
         driver = browser()
         try:
@@ -177,11 +197,14 @@ def main():
             assert drawn > 0, "no token is drawn"
         finally:
             driver.quit()
+    server = per_page(before, steps("request"))
     median = lambda rows, name: statistics.median(row[name] for row in rows)
     figures |= {
         "first_byte_ms": median(cold, "first"), "lcp_ms": median(cold, "lcp"), "lcp_worst_ms": max(row["lcp"] for row in cold),
         "interactive_ms": median(cold, "ready"), "cls": max(row["shift"] for row in cold),
-        "request_first_byte_ms": median(calls, "first"), "request_interactive_ms": median(calls, "ready"),
+        "request_asked_ms": server["asked"], "request_drawn_ms": server["drawn"], "request_html_bytes": median(calls, "bytes"),
+        "request_html_bytes_brotli": compressed(BASE + request), "request_first_byte_ms": median(calls, "first"),
+        "request_parsed_ms": median(calls, "parsed"), "request_interactive_ms": median(calls, "ready"),
     }
     print(json.dumps({name: round(value, 3) if isinstance(value, float) else value for name, value in figures.items()}))
 

@@ -24,6 +24,9 @@ fn sessions_and_links_have_bounds() {
     let error = load_text("[ui]\nsession = \"31d\"\nshare = \"366d\"\n").unwrap_err().to_string();
     assert!(error.contains("2 faults") && error.contains("`ui.session` must lie between 1m and 30d"), "{error}");
     assert!(load_text("[ui]\nsession = \"59s\"\n").unwrap_err().to_string().contains("`ui.session`"));
+    assert!(load_text("[ui]\nnames = [\"tokens.example.com\", \"dash\"]\n").is_ok());
+    let error = load_text("[ui]\nnames = [\"https://tokens.example.com\", \"a:80\", \"\"]\n").unwrap_err().to_string();
+    assert!(error.contains("3 faults") && error.contains("`ui.names` has `a:80`"), "{error}");
 }
 
 /// Listening beyond this machine is a decision that somebody wrote down.

@@ -18,10 +18,10 @@ QUIET = (
 ).split()
 
 
-def browser(scripts=True):
+def browser(scripts=True, flags=()):
     options = webdriver.ChromeOptions()
     options.binary_location = "/usr/bin/chromium"
-    for flag in QUIET:
+    for flag in [*QUIET, *flags]:
         options.add_argument(flag)
     options.add_argument(f"--user-data-dir={tempfile.mkdtemp()}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})

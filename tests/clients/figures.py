@@ -113,6 +113,9 @@ def value_of(value):
 
 
 class Instant(float):
+    def day(self):
+        return datetime.fromtimestamp(self, timezone.utc).strftime("%Y-%m-%d")
+
     def stamp(self):
         at = datetime.fromtimestamp(math.floor(self * 1000 + 0.0005) / 1000, timezone.utc)
         return at.strftime("%m-%d %H:%M:%S.") + f"{at.microsecond // 1000:03}"
@@ -351,7 +354,8 @@ class Panel:
 def texts(row):
     """The words of an answer's row, with instants as lists show them."""
     words = {value for value in row.values() if isinstance(value, str)}
-    return words | {value.stamp() for value in row.values() if isinstance(value, Instant)}
+    instants = [value for value in row.values() if isinstance(value, Instant)]
+    return words | {text for value in instants for text in (value.stamp(), value.stamp()[:11], value.day())}
 
 
 def seconds_of(row):
@@ -704,7 +708,7 @@ def main():
         OBJECTIVE.update(next(row for row in Panel("/slo", shown["panels"][0]).rows["terms"] if row["name"] == objective.split("/")[-1]))
         node = link(driver, "/fleet", "#nodes tbody tr a")
         request = link(driver, "/requests?status=ok", "#requests tbody tr a")
-        for path in ("/", "/slo", objective, "/latency", "/latency?metric=itl&by=region", "/latency?metric=e2e&at=gateway&by=model", "/fleet",
+        for path in ("/", "/slo", objective, f"{objective}?box_low=0.5", "/latency", "/latency?metric=itl&by=region", "/latency?metric=e2e&at=gateway&by=model", "/fleet",
                      "/region/eu-west-1", node, "/requests", request, "/cost", "/cost?by=tenant", "/power", "/alerts", "/logs", "/settings"):
             equal(driver, path)
         files_hold_the_same(driver, "/latency", "groups")

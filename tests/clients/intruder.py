@@ -15,10 +15,12 @@ import threading
 import time
 import urllib.parse
 import urllib.request
+from datetime import datetime, timezone
 
 from questions_fleet import attributes
 from selenium import webdriver
 from selenium.common.exceptions import NoAlertPresentException, WebDriverException
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -97,6 +99,23 @@ def power(text, now):
     return {"name": "hw.power", "unit": "W", "gauge": {"dataPoints": [point]}}
 
 
+def alerts(text, n, now):
+    """One alert as Alertmanager posts it, with every text of its sender's choice, addresses among them."""
+    at = datetime.fromtimestamp(now / 1e9 - 60, timezone.utc).isoformat()
+    labels = {"alertname": f"{text} alert", "severity": text, "region": f"{text} region", "model": f"{text} model", "instance": text, text: text}
+    return {"status": "firing", "labels": labels, "annotations": {"summary": f"{text} summary", "description": text, text: text}, "startsAt": at,
+            "endsAt": "0001-01-01T00:00:00Z", "generatorURL": text, "fingerprint": f"{n:02x} {text}"}
+
+
+def notify(text, n, now):
+    sent = {"version": "4", "receiver": text, "status": "firing", "externalURL": text, "groupKey": text, "truncatedAlerts": 0,
+            "groupLabels": {}, "commonLabels": {}, "commonAnnotations": {}, "alerts": [alerts(text, n, now)]}
+    headers = {"content-type": "application/json", "authorization": f"Bearer {AGENT}"}
+    request = urllib.request.Request(f"{OTLP}/api/v1/alerts", json.dumps(sent).encode(), headers)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        assert answer.status == 200
+
+
 def soiled():
     """Every text that telemetry carries is markup; beside it a tenant whose rows only some may see."""
     now = time.time_ns()
@@ -106,8 +125,10 @@ def soiled():
         send("traces", {"resourceSpans": [{"resource": where, "scopeSpans": [{"scope": {"name": text}, "spans": spans(text, tenant, n, now)}]}]})
         send("logs", {"resourceLogs": [{"resource": where, "scopeLogs": [{"logRecords": [logs(text, tenant, now)]}]}]})
         send("metrics", {"resourceMetrics": [{"resource": where, "scopeMetrics": [{"metrics": [power(text, now)]}]}]})
-    wanted = len(texts)
-    for table in ("requests", "logs", "devices"):
+    leading = ["javascript:pwned=1", " javascript:pwned=1", "data:text/html,<script>pwned=1</script>", "http://x\" onmouseover=\"pwned=1"]
+    for n, text in enumerate(MARKUP + leading):
+        notify(text, n, now)
+    for table, wanted in (("requests", len(texts)), ("logs", len(texts)), ("devices", len(texts)), ("alerts", len(MARKUP + leading))):
         deadline = time.monotonic() + PATIENCE_S
         while (seen := ask(ANN, f"SELECT count(*) FROM {table}")[0][0]) < wanted:
             assert time.monotonic() < deadline, f"{seen} rows of {table}"
@@ -237,7 +258,7 @@ def unharmed(driver, where):
     if driver.execute_script("return window.pwned !== undefined"):
         raise AssertionError(f"{where} ran what telemetry brought along")
     strange = driver.execute_script(
-        "return [...document.querySelectorAll('img, iframe, object, embed, script:not([src]), svg[onload], [onerror], [onload], [onfocus], "
+        "return [...document.querySelectorAll('img, iframe, object, embed, script:not([src]), svg[onload], [onerror], [onload], [onfocus], [onmouseover], "
         "a[href^=\"javascript:\" i], [style*=expression]')].map(it => it.outerHTML.slice(0, 200))"
     )
     assert not strange, f"{where}: {strange}"
@@ -279,7 +300,22 @@ def no_text_becomes_markup(driver):
         shown += "pwned=1" in text(driver)
     assert len(all_pages) > 50 and shown > 20, f"{shown} of {len(all_pages)} pages showed markup as text"
     assert driver.execute_script("return document.querySelector('.reader span').textContent").startswith("<img"), "the reader's name"
+    alerts_lead_nowhere(driver)
     print(f"holds: {shown} of {len(all_pages)} pages show markup as text and none runs it")
+
+
+def alerts_lead_nowhere(driver):
+    """What an alert says is text; an address of its sender's choice is a link only to a page of the web."""
+    driver.get(BASE + "/alerts?range=1h&live=off")
+    rows = steady(lambda: [row.text for row in driver.find_elements(By.CSS_SELECTOR, "#firing tbody tr")])
+    assert all(any(f"{text} summary" in row for row in rows) for text in MARKUP), f"not every alert is shown:\n{rows}"
+    links = steady(lambda: [link.get_attribute("href") for link in driver.find_elements(By.CSS_SELECTOR, "#firing a[rel=noreferrer]")])
+    assert links and all(link.startswith(("http://", "https://")) for link in links), links
+    for link in driver.find_elements(By.CSS_SELECTOR, "#firing a[rel=noreferrer]"):
+        driver.execute_script("arguments[0].scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'})", link)
+        ActionChains(driver).move_to_element(link).perform()
+    unharmed(driver, "/alerts under the pointer")
+    print(f"holds: {len(rows)} alerts are text, and their {len(links)} links lead to pages of the web")
 
 
 class Elsewhere:

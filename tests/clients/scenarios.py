@@ -15,6 +15,7 @@ import os
 import re
 import sys
 import time
+import urllib.parse
 import urllib.request
 from datetime import datetime, timedelta, timezone
 
@@ -22,7 +23,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from chromium import browser, complaints, has, hydrated, press, text, until
+from chromium import browser, complaints, has, hydrated, pages, press, text, until
 
 BASE, BUNDLE = sys.argv[1], sys.argv[2] == "bundle"
 QUIET_OTLP, QUIET = sys.argv[3].split(",")
@@ -31,6 +32,9 @@ WATCHED_S = float(os.environ.get("TOKENWATT_BROWSER_SECONDS", "10"))
 
 # Budgets of a first load, brotli: reference/ui.md, docs/performance.md.
 BYTES_MOST, REQUESTS_MOST, SHIFT_MOST = 200_000, 8, 0.02
+# Kinds of links that are followed at most, and the fields of the scope, which do not make another kind.
+WAYS_MOST = 80
+SCOPE = {"from", "to", "range", "time", "time.window", "live", "tz", "t", "region", "model", "tenant", "engine", "hardware"}
 
 SHIFTS = """
 window.shifts = 0;
@@ -172,6 +176,27 @@ def compares_a_box(driver):
     quiet_console(driver, "of the heat map")
 
 
+def compares_a_box_of_an_objective(driver):
+    """The same on an objective: the box, not what was not good, is then compared with everything else."""
+    driver.get(BASE + "/slo?range=15m")
+    objectives = [row.get_attribute("href") for row in driver.find_elements(By.CSS_SELECTOR, "#objectives tbody a")]
+    for objective in objectives:
+        driver.get(objective)
+        if has(driver, "#heat svg.chart"):
+            break
+    hydrated(driver)
+    assert "not good" in driver.find_element(By.CSS_SELECTOR, "#different .note").text
+    chart = driver.find_element(By.CSS_SELECTOR, "#heat svg.chart")
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", chart)
+    drag = ActionChains(driver).move_to_element_with_offset(chart, -80, -60).click_and_hold()
+    drag.move_by_offset(160, 100).release().perform()
+    until(driver, "a drag over an objective's heat map chooses its calls", lambda: "box_low=" in driver.current_url and has(driver, "#heat .chosen"))
+    assert "calls between" in driver.find_element(By.ID, "different-title").text
+    driver.find_element(By.LINK_TEXT, "Back to the calls that were not good").click()
+    until(driver, "and a link goes back to the calls that were not good", lambda: "box_low=" not in driver.current_url and not has(driver, "#heat .chosen"))
+    quiet_console(driver, "of an objective's heat map")
+
+
 # ---- keys, back and forward
 
 
@@ -218,6 +243,63 @@ def goes_back_and_forward(driver):
     print("holds: back and forward, with all that was shown")
 
 
+# ---- every way on
+
+
+def shape(link):
+    """What kind of page a link leads to: its path without names, and the names of its own fields, not those of the scope."""
+    parts = urllib.parse.urlsplit(link)
+    first, *more = parts.path.strip("/").split("/")
+    return "/".join([first, *("*" for _ in more)]), tuple(sorted(set(urllib.parse.parse_qs(parts.query)) - SCOPE))
+
+
+def ways_on(driver, path):
+    driver.get(BASE + path)
+    links = driver.execute_script("return [...document.querySelectorAll('main a[href^=\"/\"], .trail a[href], .scope a[href], .rail .pages a')]"
+                                  ".filter(a => !a.hasAttribute('download')).map(a => a.getAttribute('href'))")
+    return [link for link in links if not link.startswith(("/sql.csv", "/chart.svg", "/api/", "/metrics", "/assets/"))]
+
+
+def leads_somewhere_everywhere(driver):
+    """Every kind of link of every page, and of the pages behind them, leads to a page that is there and says nothing about failure."""
+    found, known = list(pages(driver, BASE)), {}
+    while found and len(known) < WAYS_MOST:
+        path = found.pop(0)
+        if shape(path) in known:
+            continue
+        known[shape(path)] = path
+        # The links of a page are read on the page itself, so that it is opened once.
+        links = ways_on(driver, path)
+        seen = text(driver)
+        assert driver.find_elements(By.CSS_SELECTOR, "main h2, main p, main table, main form") and has(driver, "h1"), f"{path} is empty"
+        assert "There is no page" not in seen and "is not in the tables" not in seen, f"{path} leads nowhere:\n{seen[:600]}"
+        found += [link for link in links if shape(link) not in known]
+    kinds = {path for path, _ in known}
+    for kind in ("slo/*", "region/*", "node/*", "request/*/*", "latency", "requests", "cost", "power", "fleet", "logs", "sql"):
+        assert kind in kinds, f"no way leads to {kind}: {sorted(kinds)}"
+    quiet_console(driver, "of drill-downs")
+    print(f"holds: {len(known)} kinds of links lead to pages that are there")
+
+
+# ---- whose name leads here
+
+
+def is_not_told_to_a_name_that_leads_here():
+    """A page of another site whose name leads to this machine is told nothing: it would be taken for the dashboard's own."""
+    driver = browser(flags=["--host-resolver-rules=MAP evil.example 127.0.0.1"])
+    try:
+        port = urllib.parse.urlsplit(QUIET).port
+        for path in ("/", "/sql?q=SELECT+4711", "/api/v1/sql?q=SELECT+4711", "/assets/icon.svg", "/metrics"):
+            driver.get(f"http://evil.example:{port}{path}")
+            assert "asked as `evil.example`" in text(driver) and not has(driver, ".rail"), f"{path}:\n{text(driver)[:300]}"
+        asked = "const done = arguments[0]; fetch('/api/v1/sql', {method: 'POST', headers: {'content-type': 'text/plain'}, body: 'SELECT 4711'})"
+        status = driver.execute_async_script(asked + ".then(answer => done(answer.status), error => done(String(error)))")
+        assert status == 403, f"a page of that name was answered with {status}"
+    finally:
+        driver.quit()
+    print("holds: a page of another site whose name leads here is told nothing")
+
+
 # ---- when things go wrong
 
 
@@ -231,7 +313,10 @@ def does_without_wasm(driver):
     driver.find_element(By.CSS_SELECTOR, ".rail a[href^='/fleet']").click()
     assert "/fleet?range=1h" in driver.current_url
     driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
-    quiet_console(driver, "without WebAssembly", but=(".wasm", "WebAssembly", "ERR_BLOCKED_BY_CLIENT", "Failed to fetch"))
+    said = complaints(driver)
+    assert any("Failed to fetch" in line for line in said) and not has(driver, "html.scripted"), f"WebAssembly was not blocked: {said}"
+    strange = [line for line in said if not any(word in line for word in (".wasm", "WebAssembly", "ERR_BLOCKED_BY_CLIENT", "Failed to fetch"))]
+    assert not strange, f"the console is not empty without WebAssembly: {strange}"
     print("holds: pages are read and used while WebAssembly is blocked")
 
 
@@ -312,15 +397,18 @@ def says_that_it_took_too_long(driver):
 def main():
     for path in ("/", "/latency", "/sql?q=SELECT+1+AS+one"):
         fits_its_budget(path)
+    is_not_told_to_a_name_that_leads_here()
     driver = browser()
     try:
         says_that_nothing_came(driver)
         calls_a_region_silent(driver)
         says_that_it_took_too_long(driver)
         is_told_in_two_zones(driver)
+        leads_somewhere_everywhere(driver)
         goes_back_and_forward(driver)
         if BUNDLE:
             compares_a_box(driver)
+            compares_a_box_of_an_objective(driver)
             is_used_by_keys_alone(driver)
             renews_without_moving(driver)
             does_without_wasm(driver)

@@ -82,6 +82,16 @@ impl Asker {
         Self { api, deadline, failing: Arc::default(), kept: Arc::default() }
     }
 
+    /// The same with failures of its own, to see how one page went.
+    pub(crate) fn apart(&self) -> Self {
+        Self { failing: Arc::default(), ..self.clone() }
+    }
+
+    /// Whether the newest answer of every panel is there; what its reader may not see is not missing.
+    pub(crate) fn has_answered(&self) -> bool {
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// Asks for a panel.
     pub(crate) async fn panel(&self, name: &'static str, now_us: i64, sql: String) -> Asked {
         let outcome = run(&*self.api, of_panel(&sql), self.deadline).await;
@@ -167,7 +177,8 @@ impl Asker {
                 Ok(answer)
             }
             Err(error) => {
-                let since_us = *failing.entry(name).or_insert(now_us);
+                let is_refusal = error.kind == "denied";
+                let since_us = if is_refusal { now_us } else { *failing.entry(name).or_insert(now_us) };
                 tracing::debug!(panel = name, kind = error.kind, message = error.message, "panel has no answer");
                 Err(Failure { error, since_us })
             }

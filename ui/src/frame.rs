@@ -13,6 +13,7 @@ use viz::format::{self, Unit};
 use crate::ask::Asked;
 use crate::assets;
 use crate::islands::{Cursor, Keys, Live, ThemeSwitch};
+use crate::panel::StandsStill;
 use crate::panel::links::HasApi;
 use crate::panel::picture::Here;
 use crate::server::{App, Visit, cookies};
@@ -31,7 +32,7 @@ const RELOAD_S: u32 = 15;
 const STALE_S: f64 = 30.0;
 
 /// Colours the reader chose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Theme {
     /// As the system does.
     Auto,
@@ -199,8 +200,25 @@ pub(crate) async fn choices(app: &App, visit: &Visit, scope: &Scope) -> Asked {
 
 /// Renders a page to HTML. `make` runs inside the reactive owner that its islands need.
 pub(crate) fn render(app: &App, visit: &Visit, make: impl FnOnce() -> Sheet) -> String {
+    let clock = &app.options.clock;
+    let asked = clock.monotonic();
+    let (place, html) = rendered(app, visit, make);
+    // A page that is drawn for one of its charts is no visit, and one without a place in the rail asks little.
+    if visit.pictures.is_none() && place != Place::Elsewhere {
+        let page = visit.path().split('/').nth(1).filter(|page| !page.is_empty()).unwrap_or("overview");
+        app.access.took(page, "asked", asked.saturating_sub(visit.begun));
+        app.access.took(page, "drawn", clock.monotonic().saturating_sub(asked));
+    }
+    html
+}
+
+fn rendered(app: &App, visit: &Visit, make: impl FnOnce() -> Sheet) -> (Place, String) {
     Owner::new().with(|| {
-        provide_context(Local::of(&Scope::parse(&visit.query)));
+        let scope = Scope::parse(&visit.query);
+        provide_context(Local::of(&scope));
+        if !scope.follows_now() {
+            provide_context(StandsStill);
+        }
         // Whoever was shown one page has no others, and no images of them.
         if app.shared.is_none() {
             provide_context(Here(visit.here.clone()));
@@ -212,12 +230,12 @@ pub(crate) fn render(app: &App, visit: &Visit, make: impl FnOnce() -> Sheet) -> 
             provide_context(pictures.clone());
         }
         let sheet = make();
-        let head = head(app, visit, &sheet);
+        let (place, head) = (sheet.place, head(app, visit, &sheet));
         let body = match &app.shared {
             Some(shared) => alone::shared(visit, sheet, shared).to_html(),
             None => body(app, visit, sheet).to_html(),
         };
-        document(visit, &head, &body)
+        (place, document(visit, &head, &body))
     })
 }
 

@@ -18,13 +18,33 @@ use crate::zone;
 
 /// A titled part of a page that renews itself. `note` says how the numbers are defined.
 pub(crate) fn panel(id: &'static str, title: &str, note: &str, asked: &[&Asked], body: AnyView) -> AnyView {
+    let words =
+        view! { <h2 id=format!("{id}-title")>{title.to_owned()}</h2><span class="note">{note.to_owned()}</span> };
+    framed(id, "panel", words.into_any(), asked, body)
+}
+
+/// In the context of a page whose stretch of time stands still.
+#[derive(Clone)]
+pub(crate) struct StandsStill;
+
+/// A panel whose figures are of now, whatever stretch of time its page shows. A page that stands still marks it, so that nobody
+/// takes them for those of that stretch.
+pub(crate) fn panel_of_now(id: &'static str, title: &str, note: &str, asked: &[&Asked], body: AnyView) -> AnyView {
+    if use_context::<StandsStill>().is_none() {
+        return panel(id, title, note, asked, body);
+    }
+    let words = view! {
+        <h2 id=format!("{id}-title")>{title.to_owned()}</h2>
+        <span class="chip stale">"of now, not of this range"</span>
+        <span class="note">{note.to_owned()}</span>
+    };
+    framed(id, "panel now", words.into_any(), asked, body)
+}
+
+fn framed(id: &'static str, class: &'static str, words: AnyView, asked: &[&Asked], body: AnyView) -> AnyView {
     view! {
-        <section class="panel" id=id data-refresh="" aria-labelledby=format!("{id}-title")>
-            <header>
-                <h2 id=format!("{id}-title")>{title.to_owned()}</h2>
-                <span class="note">{note.to_owned()}</span>
-                {statements(asked)}
-            </header>
+        <section class=class id=id data-refresh="" aria-labelledby=format!("{id}-title")>
+            <header><div>{words}</div>{statements(asked)}</header>
             {cut(asked)}
             {body}
         </section>
@@ -259,6 +279,11 @@ pub(crate) fn shares(parts: &[Part<'_>]) -> AnyView {
 /// A cell of text, an em dash when there is none.
 pub(crate) fn text(value: Option<&str>) -> AnyView {
     view! { <td>{value.unwrap_or(format::UNKNOWN).to_owned()}</td> }.into_any()
+}
+
+/// A cell of text that goes on in further lines, an em dash when there is none.
+pub(crate) fn words(value: Option<&str>) -> AnyView {
+    view! { <td class="say">{value.unwrap_or(format::UNKNOWN).to_owned()}</td> }.into_any()
 }
 
 /// A table that scrolls sideways by itself where the page is narrow.

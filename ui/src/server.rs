@@ -52,6 +52,8 @@ pub struct Options {
     pub clock: SharedClock,
     /// Whether this port answers `/api/v1/sql` too: then panels link to their rows as Parquet, which the query service writes.
     pub has_api: bool,
+    /// Attributes that costs are split by beside tenant and the like, as the query service has them.
+    pub allocation_keys: Vec<String>,
 }
 
 impl Default for Options {
@@ -63,6 +65,7 @@ impl Default for Options {
             panel_deadline: Duration::from_secs(8),
             clock: service::clock::system(),
             has_api: false,
+            allocation_keys: Vec::new(),
         }
     }
 }
@@ -92,6 +95,8 @@ pub(crate) struct Visit {
     pub(crate) theme: Theme,
     /// One instant for the whole page, µs since the epoch.
     pub(crate) now_us: i64,
+    /// When it was begun, by the clock that never goes back.
+    pub(crate) begun: Duration,
     /// Whoever wants the page's charts by themselves.
     pub(crate) pictures: Option<Pictures>,
 }
@@ -208,7 +213,9 @@ impl App {
     fn visit(&self, path: &str, query: Option<String>, headers: &HeaderMap) -> Visit {
         let query = query.unwrap_or_default();
         let here = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
-        Visit { here, query, theme: Theme::from_cookies(headers), now_us: self.options.clock.now_us(), pictures: None }
+        let clock = &self.options.clock;
+        let (now_us, begun) = (clock.now_us(), clock.monotonic());
+        Visit { here, query, theme: Theme::from_cookies(headers), now_us, begun, pictures: None }
     }
 }
 

@@ -32,6 +32,15 @@ impl TimeRange {
         range
     }
 
+    /// The same of rows that are intervals, from `time` to the column `end`: those that end within it or after count as within, as
+    /// [`TimeRange::overlap`] asks for them.
+    pub(super) fn of_intervals(filters: &[Expr], end: &str) -> TimeRange {
+        let starts = TimeRange::of(filters);
+        let ends = filters.iter().filter_map(|filter| ends_from(filter, end)).max();
+        // what starts later than it ends says no more than where it starts
+        TimeRange { from_us: starts.from_us.max(ends), ..starts }
+    }
+
     /// The same stretch, begun earlier and ended later by as much.
     pub(super) fn widened(self, by: Around) -> TimeRange {
         let us = |by: Duration| i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
@@ -99,6 +108,24 @@ impl TimeRange {
     }
 }
 
+/// The instant from which on rows end that the filter lets through, where it says so.
+fn ends_from(filter: &Expr, end: &str) -> Option<i64> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = filter else { return None };
+    let is_end = |expr: &Expr| matches!(expr, Expr::Column(column) if column.name == end);
+    match op {
+        Operator::And => ends_from(left, end).max(ends_from(right, end)),
+        // a row without an end has no other instant than its start
+        Operator::Or => {
+            let starts = |expr: &Expr| TimeRange::of(std::slice::from_ref(expr)).from_us;
+            let either = |one: &Expr, other: &Expr| Some(ends_from(one, end)?.min(starts(other)?));
+            either(left, right).or_else(|| either(right, left))
+        }
+        Operator::GtEq | Operator::Gt if is_end(left) => instant(right),
+        Operator::LtEq | Operator::Lt if is_end(right) => instant(left),
+        _ => None,
+    }
+}
+
 fn is_time(expr: &Expr) -> bool {
     match expr {
         Expr::Column(column) => column.name == TIME,
@@ -146,6 +173,20 @@ mod tests {
         assert_eq!(TimeRange::of(&[col("time").eq(at(5))]), TimeRange { from_us: Some(5), to_us: Some(5) });
         let text = lit("1970-01-01T00:00:01Z");
         assert_eq!(TimeRange::of(&[col("time").lt(text)]), TimeRange { from_us: None, to_us: Some(1_000_000) });
+    }
+
+    /// What a view is asked for that looks at intervals in others: the same that it was asked for itself.
+    #[test]
+    fn a_stretch_of_intervals_is_read_as_it_is_written() {
+        let (start, end) = (Column::from_name("time"), Column::from_name("charge_to"));
+        let range = TimeRange { from_us: Some(10), to_us: Some(90) };
+        let overlap = range.overlap(&start, &end).expect("a condition");
+        assert_eq!(TimeRange::of_intervals(std::slice::from_ref(&overlap), "charge_to"), range);
+        assert_eq!(TimeRange::of(&[overlap]), TimeRange { from_us: None, to_us: Some(90) });
+        let both = [col("time").gt_eq(at(20)), at(30).lt_eq(col("charge_to"))];
+        assert_eq!(TimeRange::of_intervals(&both, "charge_to").from_us, Some(30));
+        let either = col("charge_to").gt_eq(at(10)).or(col("host_id").eq(lit("i-1")));
+        assert_eq!(TimeRange::of_intervals(&[either], "charge_to"), TimeRange::default());
     }
 
     #[test]

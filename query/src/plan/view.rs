@@ -26,8 +26,8 @@ use crate::{
     views::View,
 };
 
-/// Ends of the intervals that rows of `nodes` and `billing` are; `time` is their start.
-const ENDS: [&str; 2] = ["last_seen", "charge_to"];
+/// Ends of the intervals that rows of `nodes`, of `billing` and of views of them are; `time` is their start.
+const ENDS: [&str; 3] = ["last_seen", "charge_to", "until"];
 
 /// One of our views in one query.
 pub(crate) struct ViewTable {
@@ -73,7 +73,8 @@ impl ViewTable {
 
     fn narrowed(&self, plan: LogicalPlan, projection: Option<&Vec<usize>>, filters: &[Expr]) -> Result<LogicalPlan> {
         let handed_down = self.handed_down(filters);
-        let asked = TimeRange::of(filters);
+        let end = ENDS.into_iter().find(|end| self.schema.column_with_name(end).is_some());
+        let asked = end.map_or_else(|| TimeRange::of(filters), |end| TimeRange::of_intervals(filters, end));
         let ranges = Ranges { tables: asked.widened(self.view.tables), views: asked.widened(self.view.views) };
         let plan = narrow_tables(plan, ranges, &handed_down)?;
         let mut builder = LogicalPlanBuilder::from(plan).alias(self.view.name)?;

@@ -10,11 +10,12 @@ use service::clock::SharedClock;
 use service::{Error, Result};
 use telemetry::contract::{ApiError, SqlRequest};
 
+use super::allocation;
 use super::fold::fold;
 use super::read::{Memory, instant};
 use super::window::{self, Built, Versions};
 use super::write::{self, Round};
-use super::{Rollup, Source, is_of_events};
+use super::{Rollup, Source, is_of_events, is_of_hosts};
 use crate::execute::Engine;
 use crate::reader::Reader;
 
@@ -22,6 +23,21 @@ use crate::reader::Reader;
 const FILES_MAX: usize = 24;
 /// Stretches of one round that turn out to have no rows, beside those: an answer each.
 const EMPTY_MAX: usize = 240;
+
+/// What one round does at most.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Files that it writes.
+    pub(super) files: usize,
+    /// Stretches beside those that turn out to have no rows.
+    pub(super) empty: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds { files: FILES_MAX, empty: EMPTY_MAX }
+    }
+}
 
 /// Builds windows.
 pub(super) struct Builder {
@@ -31,8 +47,13 @@ pub(super) struct Builder {
     pub(super) clock: SharedClock,
     pub(super) memory: Arc<Memory>,
     pub(super) reader: Arc<Reader>,
+    /// Values of an allocation key that are told apart in an hour.
+    pub(super) values_max: usize,
     /// [`Built::empty`] of each roll-up.
     pub(super) empty: parking_lot::Mutex<BTreeMap<&'static str, BTreeMap<i64, Versions>>>,
+    /// The instant up to which this process looked and found no rows, of each roll-up: there is no file whose tags would say it.
+    pub(super) passed: parking_lot::Mutex<BTreeMap<&'static str, i64>>,
+    pub(super) bounds: Bounds,
 }
 
 /// What a round came to.
@@ -42,7 +63,7 @@ pub(super) struct Done {
     pub(super) built: i64,
     /// Windows computed again.
     pub(super) rebuilt: i64,
-    /// Keys folded into `__other__`.
+    /// Keys, and values of allocation keys, folded into `__other__`.
     pub(super) folded: i64,
     /// Whether there is more to do at once.
     pub(super) more: bool,
@@ -52,6 +73,8 @@ pub(super) struct Done {
 struct Plan {
     /// The roll-up's state before it.
     built: Built,
+    /// Whether it has files already.
+    is_begun: bool,
     /// Starts of the files to write, in order, and how each is computed.
     files: BTreeMap<i64, How>,
     /// Windows that are computed again.
@@ -90,8 +113,7 @@ impl Builder {
         for Source { table, .. } in rollup.sources {
             sources.push(self.lake.snapshot(table.name, None).await?);
         }
-        let empty = self.empty.lock().get(rollup.table.name).cloned().unwrap_or_default();
-        let built = Built::of(rollup, &windows).map(|built| Built { empty, ..built });
+        let built = Built::of(rollup, &windows).map(|built| self.remembered(rollup, built));
         let Some(plan) = self.plan(rollup, built, &sources).await? else {
             return Ok(Done::default());
         };
@@ -106,6 +128,7 @@ impl Builder {
             removes.extend(plan.built.files.get(&start).map(|part| part.paths.clone()).unwrap_or_default());
         }
         if adds.is_empty() && removes.is_empty() {
+            self.passed.lock().insert(rollup.table.name, next.through_us);
             return Ok(Done { more: done.more, ..Done::default() });
         }
         write::commit(&self.lake, &round, adds, removes)
@@ -113,21 +136,31 @@ impl Builder {
             .map(|committed| if committed { done } else { Done::default() })
     }
 
+    /// What the files of a roll-up say is built, and what this process knows beside.
+    fn remembered(&self, rollup: &Rollup, built: Built) -> Built {
+        let empty = self.empty.lock().get(rollup.table.name).cloned().unwrap_or_default();
+        let passed_us = self.passed.lock().get(rollup.table.name).copied().unwrap_or(i64::MIN);
+        Built { empty, through_us: built.through_us.max(passed_us), ..built }
+    }
+
     /// The first files of the plan, the start of the first that is left for another round, and how many keys were folded. A stretch
     /// that has no rows, and had none, is done once it is looked at.
     async fn parts(&self, rollup: &'static Rollup, plan: &Plan) -> Result<(Vec<Computed>, Option<i64>, i64)> {
         let (mut parts, mut folded_keys, mut empty) = (Vec::new(), 0, 0);
         for (start, how) in &plan.files {
-            if parts.len() == FILES_MAX || empty == EMPTY_MAX {
+            // A round that ends must leave something behind from which the next one goes on: a file, or what is passed after the files there are.
+            let has_looked = empty >= self.bounds.empty && (plan.is_begun || !parts.is_empty());
+            if parts.len() >= self.bounds.files || has_looked {
                 return Ok((parts, Some(*start), folded_keys));
             }
             let until = (start + rollup.file_us).min(plan.due_us.max(plan.built.through_us));
             let (batches, versions) = self.compute(rollup, *how, *start..until, &plan.newest).await?;
+            let (batches, values) = allocation::bound(rollup.table, batches, self.values_max)?;
             let (batches, folded) = fold(rollup, batches)?;
-            folded_keys += folded;
+            folded_keys += values + folded;
             if plan.built.files.contains_key(start) || batches.iter().any(|batch| batch.num_rows() > 0) {
                 parts.push((*start, batches, versions));
-            } else if *start < plan.built.through_us {
+            } else {
                 // one that was looked at before does not count, so that every round comes farther
                 let known = self.empty.lock().entry(rollup.table.name).or_default().insert(*start, versions);
                 empty += usize::from(known.is_none());
@@ -145,17 +178,19 @@ impl Builder {
     ) -> Result<Option<Plan>> {
         let now_us = self.clock.now_us();
         let due_us = window::due(rollup, now_us);
-        let Some(first_us) = first(rollup, built.as_ref(), sources) else { return Ok(None) };
+        let floor_us = self.memory.floor_us(rollup, now_us);
+        let Some(first_us) = first(rollup, built.as_ref(), sources, floor_us) else { return Ok(None) };
         let newest: Versions = sources.iter().map(|source| (source.table.name.to_owned(), source.version)).collect();
         let (stale, aged) = match &built {
             None => (Vec::new(), Vec::new()),
             Some(built) => {
                 let news = self.memory.news(&self.lake, built, sources).await?;
-                let news = window::news(rollup, sources, &news);
-                let (floor_us, kept_us) = (self.memory.floor_us(rollup, now_us), self.memory.kept_us(rollup, now_us));
+                let news = window::news(rollup, sources, &news, &(floor_us..built.through_us));
+                let kept_us = self.memory.kept_us(rollup, now_us);
                 (built.stale(rollup, &news, floor_us), built.aged(rollup, &news, (kept_us, floor_us)))
             }
         };
+        let is_begun = built.is_some();
         let built = built.unwrap_or_else(|| Built { through_us: first_us, ..Built::default() });
         let mut files: BTreeMap<i64, How> =
             files_of(rollup, &aged).into_iter().map(|start| (start, How::Aged)).collect();
@@ -165,7 +200,7 @@ impl Builder {
             files.extend(new.into_iter().map(|start| (start, How::View)));
         }
         let stale = stale.into_iter().chain(aged).collect();
-        Ok((!files.is_empty()).then_some(Plan { built, files, stale, due_us, newest }))
+        Ok((!files.is_empty()).then_some(Plan { built, is_begun, files, stale, due_us, newest }))
     }
 
     /// The windows of a stretch, as the view answers them or as what is kept restates them, and the versions of the sources that they
@@ -227,10 +262,15 @@ impl Plan {
     }
 }
 
-/// Where to begin: after what is built, or with the oldest row there is.
-fn first(rollup: &Rollup, built: Option<&Built>, sources: &[Arc<Snapshot>]) -> Option<i64> {
-    let events = || sources.iter().filter(|source| is_of_events(source.table));
-    let oldest = || events().filter_map(|source| window::oldest_us_of(source)).min();
+/// Where to begin: after what is built, or with the oldest row there is. Hosts that stand there count as far back as anything would have been
+/// heard of them.
+fn first(rollup: &Rollup, built: Option<&Built>, sources: &[Arc<Snapshot>], floor_us: i64) -> Option<i64> {
+    let oldest = |source: &Arc<Snapshot>| {
+        let us = window::oldest_us_of(source)?;
+        let is_of_hosts = is_of_hosts(source.table);
+        (is_of_hosts || is_of_events(source.table)).then(|| if is_of_hosts { us.max(floor_us) } else { us })
+    };
+    let oldest = || sources.iter().filter_map(oldest).min();
     built.map(|built| built.through_us).or_else(|| oldest().map(|us| rollup.file_of(us - 1)))
 }
 

@@ -1,41 +1,9 @@
-WITH charges AS (
+WITH bills AS (
   -- what a bill charges for a host's own time, as `node_cost` reads it
-  SELECT host_id, CAST(time AS BIGINT) AS from_us, CAST(charge_to AS BIGINT) AS to_us, max(region) AS region, max(host_type) AS host_type,
-    first_value("option" ORDER BY quantity DESC NULLS LAST, "option") AS "option",
-    sum(list_usd) AS list_cost, sum(effective_usd) AS effective_cost, sum(billed_usd) AS billed_cost
-  FROM (
-    SELECT b.host_id, b.time, b.charge_to, b.region, b.host_type, b."option", b.quantity,
-      money_scale(b.list_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT)) AS list_usd,
-      money_scale(b.effective_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT)) AS effective_usd,
-      money_scale(b.billed_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT)) AS billed_usd
-    FROM billing AS b
-    LEFT JOIN (
-      SELECT currency, effective_from, effective_to, CAST(round(CAST(usd_per_unit AS DOUBLE) * 1000000000.0) AS BIGINT) AS billionths
-      FROM exchange_rates
-    ) AS r ON r.currency = b.currency AND r.effective_from <= b.time AND (r.effective_to IS NULL OR r.effective_to > b.time)
-    WHERE b.charge_kind = 'host_time' AND (b.currency = 'USD' OR r.currency IS NOT NULL)
-      AND b.charge_to > b.time AND b.charge_to <= b.time + INTERVAL '32 days'
-      AND b.time < arrow_cast($to, 'Timestamp(Microsecond, Some("UTC"))')
-      AND b.charge_to > arrow_cast($from, 'Timestamp(Microsecond, Some("UTC"))')
-  )
-  GROUP BY host_id, time, charge_to
-),
-charged AS (
-  SELECT *, hour * 3600000000 AS hour_us, to_us - from_us AS whole_us,
-    least(to_us, (hour + 1) * 3600000000) - from_us AS until_us, greatest(from_us, hour * 3600000000) - from_us AS since_us
-  FROM (
-    SELECT *, unnest(range(greatest(from_us, $from) / 3600000000, (least(to_us, $to) + 3599999999) / 3600000000)) AS hour FROM charges
-  )
-),
-bills AS (
-  -- an hour's part of a longer charge is what was charged by its end less what was by its start: the hours sum to the charge
-  SELECT host_id, hour_us, max(region) AS region, max(host_type) AS host_type,
-    coalesce(first_value("option" ORDER BY until_us - since_us DESC, from_us), 'unknown option') AS "option",
-    sum(CAST(money_scale(list_cost, until_us, whole_us) - money_scale(list_cost, since_us, whole_us) AS DECIMAL(38,12))) AS list_cost,
-    sum(CAST(money_scale(effective_cost, until_us, whole_us) - money_scale(effective_cost, since_us, whole_us) AS DECIMAL(38,12))) AS effective_cost,
-    sum(CAST(money_scale(billed_cost, until_us, whole_us) - money_scale(billed_cost, since_us, whole_us) AS DECIMAL(38,12))) AS billed_cost
-  FROM charged
-  GROUP BY host_id, hour_us
+  SELECT host_id, CAST(time AS BIGINT) AS hour_us, region, host_type, coalesce("option", 'unknown option') AS "option",
+    list_usd AS list_cost, effective_usd AS effective_cost, billed_usd AS billed_cost
+  FROM charged_hours
+  WHERE time >= arrow_cast($from, 'Timestamp(Microsecond, Some("UTC"))') AND time < arrow_cast($to, 'Timestamp(Microsecond, Some("UTC"))')
 ),
 rated AS (
   -- what stands for a price where the book has none: as in `node_cost`
@@ -80,7 +48,7 @@ split AS (
   WINDOW one_hour AS (
     PARTITION BY w.hour_us, w.host_id
     ORDER BY w.part, w.tenant, w.namespace, w.model, w.environment, w.cluster, w.pool, w.region, w.host_type, w.basis, w.method,
-      w.confidence, w.boundary, w.energy_method, w.energy_confidence
+      w.confidence, w.boundary, w.energy_method, w.energy_confidence, w.allocation
   )
 )
 SELECT time, region, model, environment, cluster, pool, host_id, host_type, tenant, namespace, part, currency,
@@ -91,7 +59,7 @@ SELECT time, region, model, environment, cluster, pool, host_id, host_type, tena
   CASE WHEN NOT has_no_list AND is_billed THEN split_part(basis, '; effective', 1) WHEN NOT has_no_list THEN basis WHEN rate_share IS NULL THEN 'no price' ELSE bill_basis END AS basis,
   CASE WHEN is_billed THEN split || '; bill by shares of the hour' ELSE split END AS method,
   CASE WHEN NOT has_no_list THEN confidence WHEN rate_share IS NOT NULL THEN 'measured' END AS confidence,
-  boundary, energy_method, energy_confidence, price_as_of
+  boundary, energy_method, energy_confidence, price_as_of, allocation
 FROM split
 -- minutes that only a bill spoke of are gone with it
 WHERE is_paid OR coalesce(split, '') <> 'paid for and silent'
@@ -103,7 +71,7 @@ SELECT arrow_cast(r.hour_us, 'Timestamp(Microsecond, Some("UTC"))'), r.region, C
   CAST(NULL AS DOUBLE), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT),
   CASE WHEN r.rate_usd IS NULL OR coalesce(s.listed, 0) > 0 THEN 'no price' ELSE r.basis END, 'the bill alone',
   CASE WHEN r.rate_usd IS NOT NULL AND coalesce(s.listed, 0) = 0 THEN 'measured' END,
-  CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR)
+  CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR)
 FROM rated AS r
 LEFT JOIN shares AS s ON s.hour_us = r.hour_us AND s.host_id = r.host_id
 WHERE coalesce(s.weights, 0) = 0

@@ -11,8 +11,10 @@ use service::Result;
 use tokio::sync::Mutex;
 
 use super::objective::Objective;
+use super::views::COSTS_HOURS;
 use super::window::{self, Built};
 use super::{DAY_US, HOUR_US, Rollup};
+use crate::views::KEPT_HOURS;
 
 /// Stretches of a roll-up that raw rows answer for, beside the newest; with more, the nearest are joined.
 const STALE_MAX: usize = 8;
@@ -20,6 +22,9 @@ const STALE_MAX: usize = 8;
 const READER_VERSIONS_MAX: i64 = 2_000;
 /// The same for the builder, which then computes everything again.
 const BUILDER_VERSIONS_MAX: i64 = 100_000;
+
+/// The default in the text of view `kept_hours`, in the place of which the settings stand.
+const KEPT_DAYS: &str = "CAST(7 AS BIGINT)";
 
 /// How a view is answered in one query.
 pub(crate) struct Answer {
@@ -73,11 +78,22 @@ impl Memory {
 
     /// The instant before which some source of the roll-up may have dropped rows by age.
     pub(super) fn floor_us(&self, rollup: &Rollup, now_us: i64) -> i64 {
+        self.days(rollup).map_or(i64::MIN / 2, |days| now_us - i64::from(days) * DAY_US + HOUR_US)
+    }
+
+    /// The query of view `kept_hours`: back to the same instant for hours of cost.
+    pub(crate) fn kept_hours(&self) -> String {
+        let days = super::of(&COSTS_HOURS).and_then(|rollup| self.days(rollup));
+        let set = |days| KEPT_HOURS.sql.replace(KEPT_DAYS, &format!("CAST({days} AS BIGINT)"));
+        days.map_or_else(|| KEPT_HOURS.sql.to_owned(), set)
+    }
+
+    /// Days that each source of the roll-up keeps its rows, at least.
+    fn days(&self, rollup: &Rollup) -> Option<u32> {
         let days = |source: &super::Source| {
             self.retention_days.get(source.table.name).copied().or(source.table.retention_days)
         };
-        let shortest = rollup.sources.iter().filter_map(days).min();
-        shortest.map_or(i64::MIN / 2, |days| now_us - i64::from(days) * DAY_US + HOUR_US)
+        rollup.sources.iter().filter_map(days).min()
     }
 
     /// The instant before which the roll-up itself may drop windows by age; a day is left for the sweep that does it.
@@ -159,8 +175,9 @@ async fn stale(
     now_us: i64,
 ) -> Result<Vec<Range<i64>>> {
     let news = memory.news(lake, built, sources).await?;
-    let news = window::news(rollup, sources, &news);
-    Ok(built.stale(rollup, &news, memory.floor_us(rollup, now_us)))
+    let floor_us = memory.floor_us(rollup, now_us);
+    let news = window::news(rollup, sources, &news, &(floor_us..built.through_us));
+    Ok(built.stale(rollup, &news, floor_us))
 }
 
 /// What one of several lakes has of a roll-up.
@@ -267,4 +284,24 @@ fn merged(mut ranges: Vec<Range<i64>>) -> Vec<Range<i64>> {
         ranges[nearest].end = next.end;
     }
     ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::Memory;
+    use crate::views::KEPT_HOURS;
+
+    /// Hours are kept as long as the rows that are dropped first, by the settings where they say it.
+    #[test]
+    fn kept_hours_follow_the_settings() {
+        let of = |days: &[(&str, u32)]| {
+            let days = days.iter().map(|(table, days)| ((*table).to_owned(), *days));
+            Memory::of_reader(days.collect::<BTreeMap<_, _>>()).kept_hours()
+        };
+        assert_eq!(of(&[]), KEPT_HOURS.sql, "the default is that of the tables");
+        assert!(of(&[("tokens", 20), ("devices", 19)]).contains("CAST(19 AS BIGINT)"));
+        assert_eq!(of(&[("logs", 1)]), KEPT_HOURS.sql, "tables that cost is not computed from do not count");
+    }
 }

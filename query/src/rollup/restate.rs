@@ -1,7 +1,8 @@
 //! What an hour cost before it was computed again, beside what it costs now, and what came meanwhile: rows of `restatements`.
 //!
 //! They are recorded before the hours are, under the round's number. A round that fails after that is computed anew, with whatever came
-//! meanwhile, and its lines take the place of those of the try before. So a restatement is there once, and none is lost.
+//! meanwhile, and its lines take the place of those of the try before, which compaction leaves apart until the next round. So a restatement
+//! is there once, and none is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use arrow::datatypes::{DataType, Decimal128Type};
 use arrow::error::ArrowError;
 use jiff::{Timestamp, tz::TimeZone};
 use lake::sets::WITHDRAWN;
-use lake::{Arrival, Entry, File, Snapshot, Value, layout};
+use lake::{Arrival, Entry, File, HELD, Snapshot, Value, layout};
 use service::{Error, Result};
 use telemetry::contract::SqlRequest;
 use telemetry::table::schema::{MONEY_PRECISION, MONEY_SCALE};
@@ -83,7 +84,9 @@ impl Builder {
             let reason = reason(sources, &news, part, *start);
             let rows = rows(*start, self.clock.now_us(), &reason, &changes)?;
             let name = layout::file_name(JOURNAL, from, to, &layout::unique());
-            adds.push(self.lake.write(&RESTATEMENTS, &date(*start)?, &name, &[rows]).await?);
+            let mut add = self.lake.write(&RESTATEMENTS, &date(*start)?, &name, &[rows]).await?;
+            add.tags.insert(HELD.to_owned(), TRIES.to_string());
+            adds.push(add);
         }
         if adds.is_empty() && removes.is_empty() {
             return Ok(());
@@ -93,8 +96,8 @@ impl Builder {
         self.lake.replace(entry, removes).await.map(|_| ())
     }
 
-    /// The frame of the next try of a round, and the files of the tries before. `None` where those are merged into others already, or
-    /// were too many: then what they say stays.
+    /// The frame of the next try of a round, and the files of the tries before. `None` where those were too many, or are merged into others,
+    /// as a version before this one left them: then what they say stays.
     async fn place(&self, from: u64, round: u64) -> Result<Option<(u64, Vec<String>)>> {
         if from / TRIES < round {
             return Ok(Some((round * TRIES, Vec::new())));

@@ -9,7 +9,7 @@ use service::shutdown::Stage;
 use service::{Deps, Result, error};
 
 use super::budget::{self, Budget};
-use super::build::{Builder, Done};
+use super::build::{Bounds, Builder, Done};
 use super::objective::Slo;
 use super::progress::Progress;
 use super::read::Memory;
@@ -37,6 +37,8 @@ pub struct Settings {
     pub slo: Vec<Slo>,
     /// Budgets that costs are held against.
     pub budget: Vec<Budget>,
+    /// Keys that costs are split by.
+    pub cost: telemetry::allocation::Settings,
 }
 
 /// The builder of all roll-ups.
@@ -77,7 +79,9 @@ impl Rollups {
         let refused = |error| service::Error::invalid("roll-ups cannot be set up").with_source(error);
         let engine = Arc::new(Engine::new(limits, lake.clone().into(), apart).map_err(refused)?);
         let (clock, reader) = (Arc::clone(&deps.clock), Arc::new(Reader::internal()));
-        let builder = Builder { engine, lake, clock, memory, reader, empty: parking_lot::Mutex::default() };
+        let (empty, passed) = (parking_lot::Mutex::default(), parking_lot::Mutex::default());
+        let (values_max, bounds) = (config.rollup.cost.allocation_values_max, Bounds::default());
+        let builder = Builder { engine, lake, clock, memory, reader, values_max, empty, passed, bounds };
         let progress = Progress::new(&deps.metrics);
         let (slo, budget) = (config.rollup.slo.clone(), config.rollup.budget.clone());
         Ok(Rollups { builder, slo, budget, progress, deps: deps.clone(), looked: BTreeMap::new(), published: false })
@@ -177,6 +181,24 @@ impl Rollups {
         if let Some(built) = Built::of(rollup, &windows) {
             self.progress.lag(rollup, self.deps.clock.now_us().saturating_sub(built.through_us) as f64 / 1e6);
         }
+    }
+
+    /// The same with other bounds of a round: files that it writes, and stretches beside those that it finds without rows.
+    #[cfg(test)]
+    pub(crate) fn bounded(mut self, files: usize, empty: usize) -> Rollups {
+        self.builder.bounds = Bounds { files, empty };
+        self
+    }
+
+    /// One round of a roll-up: whether there is more to do, and how many stretches are known to be empty.
+    ///
+    /// # Errors
+    /// As a round.
+    #[cfg(test)]
+    pub(crate) async fn round(&self, rollup: &'static Rollup) -> Result<(bool, usize)> {
+        let done = self.builder.round(rollup).await?;
+        let known = self.builder.empty.lock().get(rollup.table.name).map_or(0, BTreeMap::len);
+        Ok((done.more, known))
     }
 
     /// Builds what is due, one round after another, without a lease.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use lake::{Arrival, File, Snapshot, Value, sets};
 
-use super::{FOR_EVER, Rollup, is_of_events};
+use super::{FOR_EVER, Rollup, is_of_events, is_of_hosts};
 
 /// Microseconds in a minute.
 pub(super) const MINUTE_US: i64 = 60_000_000;
@@ -64,23 +64,27 @@ pub(super) struct News<'a> {
     pub(super) also: BTreeSet<i64>,
 }
 
-/// What came to each of the sources of a roll-up.
+/// What came to each of the sources of a roll-up. `kept` is the stretch of windows that raw rows can compute again.
 pub(super) fn news<'a>(
     rollup: &Rollup,
     sources: &'a [Arc<Snapshot>],
     arrivals: &'a [Option<Vec<Arrival>>],
+    kept: &Range<i64>,
 ) -> Vec<News<'a>> {
     let of = |(source, arrivals): (&'a Arc<Snapshot>, &'a Option<Vec<Arrival>>)| {
         let arrivals = arrivals.as_deref();
         let came = arrivals.is_none_or(|arrivals| !arrivals.is_empty());
-        let also = if came { windows_by(rollup, source, sources) } else { BTreeSet::new() };
+        let also = if came { windows_by(rollup, source, sources, kept) } else { BTreeSet::new() };
         News { source: source.table.name, arrivals, also }
     };
     sources.iter().zip(arrivals).map(of).collect()
 }
 
-/// Charges in another currency are in no window until a rate makes dollars of them.
-fn windows_by(rollup: &Rollup, source: &Snapshot, sources: &[Arc<Snapshot>]) -> BTreeSet<i64> {
+/// Charges in another currency are in no window until a rate makes dollars of them, and hosts that nobody hears of until a list has them.
+fn windows_by(rollup: &Rollup, source: &Arc<Snapshot>, sources: &[Arc<Snapshot>], kept: &Range<i64>) -> BTreeSet<i64> {
+    if is_of_hosts(source.table) {
+        return files_with_rows(rollup, std::slice::from_ref(source), kept.start, kept.end);
+    }
     let Some(aged) = rollup.aged.as_ref().filter(|aged| aged.rates.name == source.table.name) else {
         return BTreeSet::new();
     };
@@ -191,9 +195,10 @@ pub(super) fn due(rollup: &Rollup, now_us: i64) -> i64 {
 /// Starts of the files that windows between two instants lie in, of those in which a source has rows.
 pub(super) fn files_with_rows(rollup: &Rollup, sources: &[Arc<Snapshot>], from_us: i64, to_us: i64) -> BTreeSet<i64> {
     let mut starts = BTreeSet::new();
-    for source in sources.iter().filter(|source| is_of_events(source.table)) {
+    for source in sources.iter().filter(|source| is_of_events(source.table) || is_of_hosts(source.table)) {
         for file in &source.files {
-            let (Some(oldest), Some(newest)) = (oldest_us(file), last_us(file)) else { continue };
+            let last_us = if is_of_hosts(source.table) { Some(i64::MAX) } else { last_us(file) };
+            let (Some(oldest), Some(newest)) = (oldest_us(file), last_us) else { continue };
             if newest < from_us {
                 continue;
             }

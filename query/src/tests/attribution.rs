@@ -322,3 +322,63 @@ async fn device_time_of_unsampled_calls_is_split_to_the_microsecond() {
     let expected = json!([["a", 4_285_715], ["b", 4_285_715], ["c", 1_428_571]]);
     assert_eq!(json!(world.rows(&sql).await), expected);
 }
+
+/// What a replica made in the first minute is what its tokens say, four of the ten of a call, though another call, in the third minute, sends
+/// none of its own: the minute is the same in whatever stretch it is asked for. In the third the call says it: seven. In the second, in which the
+/// first call is in flight and none arrives, six left. So it is over joules.
+#[tokio::test]
+async fn tokens_of_a_minute_are_the_same_in_whatever_stretch_they_are_asked() {
+    let world = priced("60").await;
+    let samples = (0..=3).flat_map(|minute: i64| {
+        let counters = json!({"kind": "engine", "chips": 12, "busy_us": minute * 30 * SECOND, "padding_us": 0});
+        let meter =
+            json!({"kind": "accelerator", "device": "0", "energy_j": minute as f64 * 100.0, "boundary": "chip"});
+        [on("i-1", "r", NOON + minute * MINUTE, counters), on("i-1", "r", NOON + minute * MINUTE, meter)]
+    });
+    world.write(&DEVICES, &samples.collect::<Vec<_>>()).await;
+    let sent = json!({"token_sampling": 1.0, "output_tokens": 10, "input_tokens": 1});
+    let kept = json!({"token_sampling": 0.0, "output_tokens": 7, "input_tokens": 1});
+    world.write(&REQUESTS, &[call("r", "a", (30, 80), sent), call("r", "b", (130, 5), kept)]).await;
+    let tokens = (0..10).map(|index| {
+        let mut token = token("r", "a", if index < 4 { 40 + index } else { 90 + index }, 1);
+        token["index"] = json!(index);
+        token
+    });
+    world.write(&TOKENS, &tokens.collect::<Vec<_>>()).await;
+    let ask = async |view: &str, from: i64, to: i64| {
+        let sql = format!(
+            "SELECT CAST(time AS BIGINT) / 60000000 - {}, sum(output_tokens) FROM {view} WHERE time >= TIMESTAMP '2026-11-29T12:{from:02}:00Z' \
+             AND time < TIMESTAMP '2026-11-29T12:{to:02}:00Z' GROUP BY time ORDER BY time",
+            NOON / MINUTE
+        );
+        world.rows(&sql).await
+    };
+    for view in ["replica_cost", "perf_per_watt"] {
+        let whole = ask(view, 0, 3).await;
+        assert_eq!(json!(whole), json!([[0, 4], [1, 6], [2, 7]]), "{view}");
+        for minute in 0..3 {
+            assert_eq!(
+                ask(view, minute, minute + 1).await,
+                [whole[usize::try_from(minute).expect("small")].clone()],
+                "{view}"
+            );
+        }
+    }
+}
+
+/// A host without a price stood idle beside one that served `a` for half of its minute at a dollar: of what is shared nothing is known of the one, so
+/// its line stays under `share` as unknown, and `a` bears the other's half a dollar.
+#[tokio::test]
+async fn idle_of_unknown_cost_is_nobodys_and_is_not_left_out() {
+    let world = priced("60").await;
+    let unpriced = engine("i-2", "s", 0, 0).map(|mut sample| {
+        sample["host_type"] = json!("own.8x");
+        sample
+    });
+    world.write(&DEVICES, &[engine("i-1", "r", 30, 0), unpriced].concat()).await;
+    world.write(&TOKENS, &[token("r", "a", 10, 30)]).await;
+    let sql = "SELECT part, tenant, cost_usd, basis FROM allocated_cost WHERE idle_policy = 'share' AND (cost_usd > 0 OR part = 'idle') ORDER BY part";
+    let expected =
+        json!([["idle", null, null, "no price"], ["requests", "a", "1.000000000000", "list, assumed on-demand"]]);
+    assert_eq!(json!(world.rows(sql).await), expected);
+}

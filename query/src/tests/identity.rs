@@ -1,10 +1,10 @@
 //! Tenants + padding + idle + shared + unattributed = what the nodes cost, to the last of 12 decimals; their joules are the nodes' joules.
 //!
 //! Fleets are made at random: hosts with one replica or several, with and without device time, with all tokens sent or none, with and
-//! without a price, with counters that start anew and samples that stay away.
+//! without a price, with counters that start anew and samples that stay away, on an inventory or not, and some of which nothing is heard.
 
 use serde_json::{Value, json};
-use telemetry::table::{BILLING, DEVICES, POWER_MODELS, PRICES, REQUESTS, TOKENS};
+use telemetry::table::{BILLING, DEVICES, INVENTORY, POWER_MODELS, PRICES, REQUESTS, TOKENS};
 
 use super::rolling::{Draws, Site};
 use super::world::{NOON, World};
@@ -83,10 +83,11 @@ impl Host {
         let (mut busy, mut padding) = (draws.below(1_000_000), 0);
         for minute in 0..=minutes {
             let at = from_us + minute * MINUTE;
+            let named = attributes(&self.id);
             let counters = if self.counts_device_time {
-                json!({"kind": "engine", "chips": chips, "busy_us": busy, "padding_us": padding})
+                json!({"kind": "engine", "chips": chips, "busy_us": busy, "padding_us": padding, "attributes": named})
             } else {
-                json!({"kind": "engine", "chips": chips, "running": 1})
+                json!({"kind": "engine", "chips": chips, "running": 1, "attributes": named})
             };
             rows.devices.push(self.row(at, replica, counters));
             if minute == minutes {
@@ -110,6 +111,7 @@ impl Host {
         rows: &mut Rows,
     ) {
         let trace = format!("{}-{replica}-{minute}-{call}-{at}", self.id);
+        let attributes = attributes(&trace);
         let tenant = draws.one_of(&["acme", "zeta", "odd & sons"]);
         let tokens = draws.below(4);
         let began = at + draws.below(MINUTE / 2);
@@ -117,7 +119,7 @@ impl Host {
         let of_call = json!({
             "measured_at": "server", "trace_id": trace, "span_id": "1", "tenant": tenant, "output_tokens": tokens, "input_tokens": 7,
             "e2e_s": draws.below(90_000_000) as f64 / 1e6, "token_sampling": sampling,
-            "device_us_prefill": device_us / 3, "device_us_decode": device_us / 2,
+            "device_us_prefill": device_us / 3, "device_us_decode": device_us / 2, "attributes": attributes,
         });
         rows.calls.push(self.row(began, replica, of_call));
         if !self.sends_tokens {
@@ -128,6 +130,18 @@ impl Host {
                 "device_us": device_us / (tokens + 1)});
             rows.tokens.push(self.row(began + 1 + index, replica, of_token));
         }
+    }
+}
+
+/// What a call or a replica says of the allocation keys, by what it is called: one, both, neither, or something else.
+fn attributes(name: &str) -> Value {
+    let at = name.bytes().fold(7_usize, |sum, byte| (sum * 31 + usize::from(byte)) % 9_973);
+    let team = ["ml", "search", "ops", "it's \"ours\"", ""][at % 5];
+    match at % 4 {
+        0 => json!(null),
+        1 => json!({"shelf": "3"}),
+        2 => json!({"team": team}),
+        _ => json!({"team": team, "cost_center": format!("{}", at % 7)}),
     }
 }
 
@@ -176,6 +190,44 @@ fn bill(draws: &mut Draws, hosts: &[Host], from_us: i64) -> Vec<Value> {
     rows
 }
 
+/// Lists of half of the hosts and of one of each type that nobody heard of, from instants on and to instants that no minute begins with; some of the
+/// hosts are in both lists, which differ.
+fn lists(draws: &mut Draws, hosts: &[Host], from_us: i64) -> Vec<Value> {
+    let unheard: Vec<_> = TYPES
+        .iter()
+        .enumerate()
+        .map(|(id, kind)| Host { kind, id: format!("i-unheard-{id}"), ..Host::draw(draws, 0) })
+        .collect();
+    let mut rows = Vec::new();
+    for host in hosts.iter().chain(&unheard) {
+        let is_unheard = host.id.starts_with("i-unheard");
+        for list in ["assets", "cmdb"] {
+            if draws.below(2) == 0 && !(is_unheard && list == "assets") {
+                continue;
+            }
+            let from = from_us - draws.below(40 * MINUTE);
+            let to = (draws.below(3) == 0).then(|| from_us + draws.below(90 * MINUTE));
+            let option = (draws.below(2) == 0).then_some("on_demand");
+            rows.push(json!({"time": from, "effective_from": from, "effective_to": to, "host_id": host.id, "host_type": host.kind,
+                "region": host.region, "option": option, "source": list, "as_of": format!("2026-11-{}", 10 + draws.below(15)), "list": list}));
+        }
+    }
+    rows
+}
+
+/// Time of hosts that are silent by a list alone: it is idle, and there is some of it, in each of the sums.
+const SILENT: &str = "SELECT (SELECT count(*) FROM node_cost WHERE is_silent AND is_listed) AS minutes, \
+    (SELECT count(*) FROM replica_cost WHERE method = 'listed and silent' AND part <> 'idle') AS elsewhere, \
+    (SELECT sum(cost_usd) FROM node_cost WHERE is_silent AND is_listed) AS nodes, \
+    (SELECT sum(list_cost) FROM costs_hours WHERE method = 'listed and silent') AS hours, \
+    (SELECT sum(cost_usd) FROM silent_hosts) AS listed";
+
+async fn silent_hosts_add_up(world: &World, what: &str) {
+    let row = world.rows(SILENT).await.remove(0);
+    assert!(row[0].as_i64() > Some(60) && row[1] == json!(0), "{what}: {row:?}");
+    assert!(row[2].is_string() && row[2] == row[3] && row[3] == row[4], "{what}: {row:?}");
+}
+
 /// How many hosts and minutes there are in all, and how many of them do not add up: list, effective and billed cost.
 const SUMS: [(&str, &str); 5] = [
     (
@@ -217,6 +269,21 @@ const SUMS: [(&str, &str); 5] = [
          CROSS JOIN (SELECT sum(cost_usd) AS whole FROM node_cost) AS n",
     ),
 ];
+/// The same of allocation keys: under each policy that leaves nothing out an hour's values, those without one among them, are its cost; and
+/// nowhere are there more values than are told apart, those that stand for others, and none.
+const SUMS_OF_KEYS: [(&str, &str); 2] = [
+    (
+        "values of a key",
+        "SELECT count(*), count(CASE WHEN k.usd IS DISTINCT FROM n.usd THEN 1 END), 0 FROM \
+         (SELECT CAST(time AS BIGINT) / 3600000000 AS hour, allocation_key, idle_policy, sum(cost_usd) AS usd FROM cost_per_key \
+           WHERE idle_policy <> 'hide' GROUP BY 1, 2, 3) AS k \
+         LEFT JOIN (SELECT CAST(time AS BIGINT) / 3600000000 AS hour, sum(cost_usd) AS usd FROM node_cost GROUP BY 1) AS n ON n.hour = k.hour",
+    ),
+    (
+        "values of a key as they were said",
+        "SELECT count(*), count(CASE WHEN allocation_value IS NULL OR allocation_value = '' THEN 1 END), 0 FROM cost_per_key",
+    ),
+];
 /// Of [`SUMS`], those that are computed from windows.
 const OF_WINDOWS: usize = 3;
 
@@ -228,7 +295,7 @@ async fn adds_up(world: &World, what: &str, sums: &[(&str, &str)], is_billed: bo
         let billed = row[2].as_i64().expect("a count");
         assert_eq!(
             billed > 0,
-            is_billed && *sums != "policies that leave nothing out" && !sums.starts_with("device time"),
+            is_billed && !["policies", "device time", "values"].iter().any(|of| sums.starts_with(of)),
             "{what}: {sums}"
         );
     }
@@ -245,7 +312,8 @@ async fn adds_up(world: &World, what: &str, sums: &[(&str, &str)], is_billed: bo
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_fleets_add_up() {
     for seed in 0..2 {
-        let (site, mut draws, mut rows) = (Site::new().await, Draws(seed), Rows::default());
+        let keys = ["team", "cost_center"];
+        let (site, mut draws, mut rows) = (Site::splitting(&keys).await, Draws(seed), Rows::default());
         let world = &site.world;
         book(world, NOON).await;
         // one host of the first kind, metered, is always there
@@ -256,13 +324,25 @@ async fn random_fleets_add_up() {
             host.live(&mut draws, NOON, 4, &mut rows);
         }
         world.write(&BILLING, &bill(&mut draws, &hosts, NOON)).await;
+        world.write(&INVENTORY, &lists(&mut draws, &hosts, NOON)).await;
         for (table, rows) in [(&DEVICES, &rows.devices), (&TOKENS, &rows.tokens), (&REQUESTS, &rows.calls)] {
             world.write(table, rows).await;
         }
-        adds_up(world, &format!("seed {seed} from raw rows"), &SUMS, true).await;
         site.clock.set(NOON + 90 * MINUTE);
+        adds_up(world, &format!("seed {seed} from raw rows"), &SUMS, true).await;
+        adds_up(world, &format!("seed {seed} by keys from raw rows"), &SUMS_OF_KEYS, true).await;
+        silent_hosts_add_up(world, &format!("seed {seed} from raw rows")).await;
         site.build().await;
         adds_up(world, &format!("seed {seed} from windows"), &SUMS[OF_WINDOWS..], true).await;
+        adds_up(world, &format!("seed {seed} by keys from windows"), &SUMS_OF_KEYS, true).await;
+        silent_hosts_add_up(world, &format!("seed {seed} from windows")).await;
+        // two of each an hour, those that stand for the others, and none
+        let most = "SELECT allocation_key, count(DISTINCT allocation_value) FROM cost_per_key GROUP BY allocation_key ORDER BY allocation_key";
+        assert_eq!(
+            world.rows(most).await,
+            keys.map(|key| [json!(key), json!(4)]).into_iter().rev().collect::<Vec<_>>(),
+            "seed {seed}"
+        );
         let answer = world.ask("SELECT sum(list_cost) FROM costs_hours").await;
         assert!(answer.served_by.contains("costs_1h through"), "{}", answer.served_by);
     }
@@ -318,16 +398,20 @@ async fn hours_of_fifty_nodes_add_up() {
         host.live(&mut draws, NOON, 120, &mut rows);
     }
     world.write(&BILLING, &bill(&mut draws, &hosts, NOON)).await;
+    world.write(&INVENTORY, &lists(&mut draws, &hosts, NOON)).await;
     for (table, rows) in [(&DEVICES, &rows.devices), (&TOKENS, &rows.tokens), (&REQUESTS, &rows.calls)] {
         world.write(table, rows).await;
     }
+    site.clock.set(NOON + 180 * MINUTE);
     let minutes = world.rows("SELECT count(DISTINCT host_id), count(*) FROM node_cost").await;
-    assert_eq!(minutes[0][0], json!(51));
+    // one that only the bill knows of, three that only a list does
+    assert_eq!(minutes[0][0], json!(54));
     assert!(minutes[0][1].as_i64() >= Some(6_000), "{minutes:?}");
     adds_up(world, "two hours", &SUMS, true).await;
-    site.clock.set(NOON + 180 * MINUTE);
+    silent_hosts_add_up(world, "two hours").await;
     site.build().await;
     adds_up(world, "two hours from windows", &SUMS[OF_WINDOWS..], true).await;
+    silent_hosts_add_up(world, "two hours from windows").await;
 }
 
 /// A price that is imported later restates the hours that it is for.

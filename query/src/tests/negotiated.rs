@@ -118,8 +118,61 @@ async fn a_bill_in_another_currency_waits_for_a_rate() {
     assert_eq!(json!(totals), json!([["EUR", "10.000000000000"]]));
 }
 
-/// Half past two: of a host that the list has since noon, telemetry knew in the first hour; the second hour is silent, 16 USD at the
-/// reserved price, and the third is not over. A host that left at noon is missed by nobody, and one without a price has none.
+/// A rate holds from its first instant on and to before its last. At noon the euro is at 1.1, from half past on at 1.2, from one o'clock on nothing
+/// is known, and from two on it is at 1.3. What began before a rate did is not of it: 10 EUR are 11, 12, NULL and 13 USD, and dollars are
+/// dollars. The sums of all views are of the same look-up.
+#[tokio::test]
+async fn a_charge_takes_the_rate_that_holds_when_it_begins() {
+    let world = World::new().await;
+    world.write(&DEVICES, &seen("i-0", INF2, 0, 180)).await;
+    let of = |host: &str, minute: i64, currency: &str| {
+        let at = NOON + minute * MINUTE;
+        let times = json!({"time": at, "charge_from": at, "charge_to": at + HOUR, "currency": currency});
+        charge(host, INF2, "on_demand", 1.0, ["10", "9", "9"], times)
+    };
+    let rows = [("i-0", 0), ("i-1", 29), ("i-2", 30), ("i-3", 59), ("i-4", 60), ("i-5", 119), ("i-6", 120)];
+    let charges: Vec<_> =
+        rows.iter().map(|(host, minute)| of(host, *minute, "EUR")).chain([of("i-7", 60, "USD")]).collect();
+    world.write(&BILLING, &charges).await;
+    let [half, one, two] = [30, 60, 120].map(|minute| NOON + minute * MINUTE);
+    world
+        .write(&EXCHANGE_RATES, &[rate("1.1", NOON, Some(half)), rate("1.2", half, Some(one)), rate("1.3", two, None)])
+        .await;
+    let sql = "SELECT host_id, list_usd, effective_usd, without_rate, method FROM host_charges ORDER BY host_id";
+    let row = |host: &str, usd: [&str; 2], rate: &str| {
+        json!([host, usd[0], usd[1], null, format!("EUR at {rate} USD by ECB")])
+    };
+    let (low, high) = (["11.000000000000", "9.900000000000"], ["12.000000000000", "10.800000000000"]);
+    let expected = json!([
+        row("i-0", low, "1.1"),
+        row("i-1", low, "1.1"),
+        row("i-2", high, "1.2"),
+        row("i-3", high, "1.2"),
+        ["i-4", null, null, "EUR", null],
+        ["i-5", null, null, "EUR", null],
+        row("i-6", ["13.000000000000", "11.700000000000"], "1.3"),
+        ["i-7", "10.000000000000", "9.000000000000", null, "in dollars"]
+    ]);
+    assert_eq!(json!(world.rows(sql).await), expected);
+    let left = "SELECT host_id FROM unpriced WHERE reason LIKE 'its bill is in EUR%' ORDER BY time, host_id";
+    // by the hour in which they begin: of those of one o'clock one is named, which stands for both
+    assert_eq!(json!(world.rows(left).await), json!([["i-4"]]));
+    for (sums, expected) in [
+        ("SELECT sum(list_usd) FROM charged_hours WHERE host_id = 'i-2'", json!([["12.000000000000"]])),
+        (
+            "SELECT list_usd FROM bill_by_host WHERE host_id = 'i-0' AND list_usd IS NOT NULL",
+            json!([["11.000000000000"]]),
+        ),
+        ("SELECT sum(list_cost_usd) FROM node_cost WHERE host_id = 'i-3'", json!([["12.000000000000"]])),
+        ("SELECT count(*) FROM node_cost WHERE host_id IN ('i-4', 'i-5')", json!([[0]])),
+    ] {
+        assert_eq!(json!(world.rows(sums).await), expected, "{sums}");
+    }
+}
+
+/// Half past two: of a host that the list has since noon, telemetry knew in the first hour; the second hour is silent, 60 minutes of
+/// 16 ÷ 60 = 0.266666666667 USD at the reserved price, and of the third the 29 minutes that are over. A host that left at noon is missed by
+/// nobody, and one without a price has none.
 #[tokio::test]
 async fn a_host_of_the_inventory_that_nobody_hears_of_is_silent() {
     let clock = super::rolling::Hand::at(NOON + 150 * MINUTE);
@@ -132,10 +185,11 @@ async fn a_host_of_the_inventory_that_nobody_hears_of_is_silent() {
     };
     let rows = [host("i-1", INF2, None), host("i-2", "own.8x", Some(NOON + HOUR)), host("i-3", INF2, Some(NOON))];
     world.write(&INVENTORY, &rows).await;
-    let sql = "SELECT host_id, time, cost_usd, basis, chips, listed_by FROM silent_hosts ORDER BY host_id, time";
+    let sql = "SELECT host_id, time, silent_us / 60000000, cost_usd, basis, chips, listed_by FROM silent_hosts ORDER BY host_id, time";
     let expected = json!([
-        ["i-1", "2026-11-29T13:00:00.000000Z", "16.000000000000", "list, reserved", 12, "asset list"],
-        ["i-2", "2026-11-29T12:00:00.000000Z", null, "no price", 12, "asset list"]
+        ["i-1", "2026-11-29T13:00:00.000000Z", 60, "16.000000000020", "list, reserved", 12, "asset list"],
+        ["i-1", "2026-11-29T14:00:00.000000Z", 29, "7.733333333343", "list, reserved", 12, "asset list"],
+        ["i-2", "2026-11-29T12:00:00.000000Z", 60, null, "no price", 12, "asset list"]
     ]);
     assert_eq!(json!(world.rows(sql).await), expected);
 }
@@ -153,8 +207,9 @@ async fn a_silent_host_is_counted_once_and_priced_by_its_own_book() {
             "chips": 12, "source": list, "as_of": as_of, "list": list})
     };
     world.write(&INVENTORY, &[host("old", "2026-11-01"), host("new", "2026-11-29")]).await;
-    let sql = "SELECT host_id, cost_usd, basis, listed_by FROM silent_hosts";
+    let sql = &format!("SELECT host_id, cost_usd, basis, listed_by FROM silent_hosts WHERE {RANGE}");
     assert_eq!(json!(world.rows(sql).await), json!([["i-1", null, "no price", "new"]]));
     world.write(&EXCHANGE_RATES, &[rate("1.1", NOON - HOUR, None)]).await;
-    assert_eq!(json!(world.rows(sql).await), json!([["i-1", "11.000000000000", "list, reserved", "new"]]));
+    // 11 ÷ 60 = 0.183333333333 a minute
+    assert_eq!(json!(world.rows(sql).await), json!([["i-1", "10.999999999980", "list, reserved", "new"]]));
 }

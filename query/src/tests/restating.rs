@@ -24,7 +24,7 @@ async fn an_hour(site: &Site) {
     site.world.write(&TOKENS, &[token]).await;
 }
 
-async fn import(site: &Site, table: &'static Table, set: &str, rows: &[Value]) {
+pub(super) async fn import(site: &Site, table: &'static Table, set: &str, rows: &[Value]) {
     let mut import = Import::begin(&site.world.lake, table, &[]).await.expect("begun");
     import.write(set, &batch(table, rows)).await.expect("written");
     import.commit().await.expect("committed");

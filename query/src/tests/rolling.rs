@@ -2,7 +2,7 @@
 
 mod dying;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -10,10 +10,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use service::Deps;
 use service::clock::Clock;
-use telemetry::table::{COSTS_1H, DEVICES, REQUESTS, TOKENS, Table};
+use telemetry::table::{BILLING, COSTS_1H, DEVICES, EXCHANGE_RATES, REQUESTS, REQUESTS_1M, TOKENS, Table};
 
+use super::cost::{HOUR, INF2, charge, seen};
 use super::world::{NOON, World};
-use crate::rollup::{ROLLUPS, Rollup, Rollups, Settings, Slo};
+use crate::rollup::{self, ROLLUPS, Rollup, Rollups, Settings, Slo};
+use crate::views;
 use crate::{Config, Query};
 
 const MINUTE: i64 = 60_000_000;
@@ -74,7 +76,26 @@ pub(super) struct Site {
 
 impl Site {
     pub(super) async fn new() -> Site {
-        let (clock, config) = Site::parts();
+        Site::with(|_| ()).await
+    }
+
+    /// One whose costs are split by these keys, of the values of which two an hour are told apart.
+    pub(super) async fn splitting(keys: &[&str]) -> Site {
+        Site::with(|settings| {
+            settings.cost.allocation_keys = keys.iter().map(|key| (*key).to_owned()).collect();
+            settings.cost.allocation_values_max = 2;
+        })
+        .await
+    }
+
+    /// One whose tables keep their rows for other days than theirs.
+    pub(super) async fn keeping(retention_days: BTreeMap<String, u32>) -> Site {
+        Site::with(|settings| settings.retention_days = retention_days).await
+    }
+
+    async fn with(change: impl FnOnce(&mut Settings)) -> Site {
+        let (clock, mut config) = Site::parts();
+        change(&mut config.rollup);
         let deps = Deps::new(Arc::clone(&clock) as Arc<dyn Clock>);
         Site { world: World::of(config.clone(), deps).await, clock, config }
     }
@@ -97,7 +118,7 @@ impl Site {
         (clock, Config { rollup: Settings { slo, ..Settings::default() }, ..Config::default() })
     }
 
-    fn deps(&self) -> Deps {
+    pub(super) fn deps(&self) -> Deps {
         Deps::new(Arc::clone(&self.clock) as Arc<dyn Clock>)
     }
 
@@ -109,6 +130,12 @@ impl Site {
     async fn try_build(&self) -> service::Result<()> {
         let rollups = Rollups::new(&self.config, self.world.lake.clone(), &self.deps()).expect("a builder");
         rollups.catch_up().await
+    }
+
+    /// What builds windows in a process that has just begun, so many files and stretches without rows a round.
+    fn bounded(&self, files: usize, empty: usize) -> Rollups {
+        let rollups = Rollups::new(&self.config, self.world.lake.clone(), &self.deps()).expect("a builder");
+        rollups.bounded(files, empty)
     }
 
     /// Commits rows as the collector does: with the minutes of those that come late.
@@ -129,7 +156,7 @@ impl Site {
     }
 
     /// The same of hours of cost, whose plans are the largest.
-    async fn compare_costs(&self, what: &str) {
+    pub(super) async fn compare_costs(&self, what: &str) {
         self.compare_those(what, |rollup| rollup.table.name == COSTS_1H.name).await;
     }
 
@@ -382,4 +409,67 @@ async fn a_call_counts_once_and_is_judged_where_it_was_measured() {
     ] {
         assert!(page.lines().any(|found| found == line), "{line} in\n{page}");
     }
+}
+
+fn of_view(name: &str) -> &'static Rollup {
+    views::by_name(name).and_then(rollup::of).expect("a roll-up")
+}
+
+/// A backlog of 60 hours with calls is worked off in rounds, the oldest first, each in a process of its own, of so many files and no more, and every
+/// hour is there once. The bound is that of the program.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_round_writes_so_many_files_and_the_next_goes_on() {
+    let site = Site::new().await;
+    let hours: Vec<i64> = (1..=60).map(|hour| NOON - hour * HOUR).rev().collect();
+    for hour in &hours {
+        let date = jiff::Timestamp::from_microsecond(*hour).expect("a time").to_zoned(jiff::tz::TimeZone::UTC).date();
+        let call = json!({"time": hour + MINUTE, "region": "eu-west-1", "model": "a", "measured_at": "server", "trace_id": hour.to_string(),
+            "span_id": "1", "status": "ok", "e2e_s": 1.0});
+        site.world.write_on(&date.to_string(), &REQUESTS, &[call]).await;
+    }
+    let rollup = of_view("requests_minutes");
+    for (written, more) in [(24, true), (48, true), (60, false), (60, false)] {
+        let rollups = Rollups::new(&site.config, site.world.lake.clone(), &site.deps()).expect("a builder");
+        assert_eq!(rollups.round(rollup).await.expect("a round").0, more, "{written}");
+        let files = site.world.lake.snapshot(REQUESTS_1M.name, None).await.expect("readable").files.len();
+        assert_eq!(files, written);
+        let sql = "SELECT count(*), sum(requests), CAST(max(time) AS BIGINT) FROM requests_1m";
+        let last = hours[written - 1] + MINUTE;
+        assert_eq!(site.world.rows(sql).await, [[json!(written), json!(written), json!(last)]], "the oldest first");
+    }
+}
+
+/// A bill in euros without a rate speaks of eight hours of which nothing is known, between others that have rows. Two files and three stretches without
+/// rows are a round: it takes three to come to the next hour with rows, though nothing can be written down on the way, and each stretch is looked at
+/// once. With a rate the eight hours have rows, and with the three others they are six rounds of two files at most; what they come to is the bill, but
+/// for the decimals that minutes lose: 1.25 ÷ 60 = 0.020833333333, 480 times.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_round_looks_at_so_many_stretches_and_the_next_goes_on() {
+    let site = Site::new().await;
+    let rollup = of_view("costs_hours");
+    site.world.write(&DEVICES, &seen("i-1", INF2, 0, 60)).await;
+    site.clock.set(NOON + 90 * MINUTE);
+    let rollups = site.bounded(2, 3);
+    assert_eq!(rollups.round(rollup).await.expect("a round"), (false, 0));
+    let more =
+        json!({"currency": "EUR", "time": NOON + HOUR, "charge_from": NOON + HOUR, "charge_to": NOON + 9 * HOUR});
+    site.world.write(&BILLING, &[charge("i-9", INF2, "on_demand", 8.0, ["16", "8", "8"], more)]).await;
+    site.world.write(&DEVICES, &seen("i-1", INF2, 9 * 60 + 1, 10 * 60)).await;
+    site.clock.set(NOON + 10 * HOUR + 30 * MINUTE);
+    for (more, known) in [(true, 3), (true, 6), (false, 8), (false, 8)] {
+        assert_eq!(rollups.round(rollup).await.expect("a round"), (more, known));
+    }
+    let hours = async || site.world.rows("SELECT count(DISTINCT time), sum(effective_cost) FROM costs_1h").await;
+    // the hour before noon has the sample at noon
+    assert_eq!(hours().await, [[json!(3), json!(null)]]);
+    // a process that has just begun knows nothing of what was looked at, and comes to the same
+    while site.bounded(2, 3).round(rollup).await.expect("a round").0 {}
+    let rate = json!({"time": NOON - HOUR, "effective_from": NOON - HOUR, "currency": "EUR", "usd_per_unit": "1.25", "source": "test"});
+    site.world.write(&EXCHANGE_RATES, &[rate]).await;
+    for (more, known) in [(true, 3), (true, 5), (true, 7), (true, 9), (true, 11), (false, 11)] {
+        assert_eq!(rollups.round(rollup).await.expect("a round").0, more, "at {known} hours");
+        assert_eq!(hours().await[0][0], json!(known));
+    }
+    assert_eq!(hours().await, [[json!(11), json!("9.999999999840")]]);
+    assert!(!rollups.round(rollup).await.expect("a round").0);
 }

@@ -48,7 +48,7 @@ pub(super) const ALLOCATED_COST: View = View {
     doc: "Cost per hour, region, model and tenant under each of three policies for idle and padding. Name one `idle_policy`: rows of \
           different policies are the same money. Under `show` and `share` all rows together are the nodes' cost, to the last decimal; under \
           `hide` they are that less idle and padding. Shared is within hour, region and model, in proportion to what was used; where nobody was \
-          served, idle stays a line of its own.",
+          served, idle stays a line of its own, and so does idle of unknown cost.",
     sql: include_str!("allocated_cost.sql"),
     columns: &[
         HOUR,
@@ -68,14 +68,47 @@ pub(super) const ALLOCATED_COST: View = View {
     keys: &[],
 };
 
+pub(super) const COST_PER_KEY: View = View {
+    name: "cost_per_key",
+    doc: "Cost per hour, region, model and value of each configured allocation key (`cost.allocation_keys`), under each of three policies for idle \
+          and padding. Name one `allocation_key` and one `idle_policy`: rows of different keys, and of different policies, are the same money, and \
+          of each all rows together are the nodes' cost to the last decimal, under `hide` less idle and padding. A call's value is its \
+          own, else its replica's, else its node's. Idle of a node that names a value is that value's; the rest is shared as in `allocated_cost`.",
+    sql: include_str!("cost_per_key.sql"),
+    columns: &[
+        HOUR,
+        column("allocation_key", "", "attribute that the cost is split by"),
+        column(
+            "allocation_value",
+            "",
+            "its value; `__unattributed__` where neither call nor node names one, `__other__` for those beyond `cost.allocation_values_max`, \
+             unknown in hours that were split before the key was configured",
+        ),
+        POLICY,
+        column("part", "", "requests, padding, idle, unattributed or shared"),
+        column("cost_usd", "USD", "cost at list price"),
+        column("shared_idle_usd", "USD", "idle and padding in it that were nobody's, under `share`"),
+        column("device_us", "us", "device time"),
+        OUTPUT,
+        BASIS,
+        METHOD,
+        AS_OF,
+    ],
+    passes: &[&COSTS_1H],
+    tables: NOTHING,
+    views: NOTHING,
+    keys: &[],
+};
+
 pub(super) const IDLE_WASTE: View = View {
     name: "idle_waste",
     doc: "What each host spent on nothing, per hour and model: time without a step, and compiled but empty slots, in time, dollars and joules. \
-          Hosts whose engines count no device time have idle dollars (minutes or parts of them without a call) and no time.",
+          Hosts whose engines count no device time have idle dollars (minutes or parts of them without a call) and no time. A host of an \
+          inventory that nobody hears of is idle as a whole; `method` says `listed and silent`.",
     sql: include_str!("idle_waste.sql"),
     columns: &[
         HOUR,
-        column("idle_us", "us", "time without a step"),
+        column("idle_us", "us", "time without a step, or in which nothing was heard of a host that is paid for"),
         column("padding_us", "us", "device time of empty slots"),
         column("waste_share", "1", "both as a share of the engines' time"),
         column("idle_cost_usd", "USD", "cost of time without a step"),

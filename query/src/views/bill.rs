@@ -13,6 +13,10 @@ const CHARGED: ViewColumn = column("charged_us", "us", "time of those hosts");
 const IMPORTED: ViewColumn =
     column("imported_at", "", "when the bill was imported, which is what the amounts are as of");
 
+const METHOD: ViewColumn = column("method", "", "how dollars were made of it: as they stand, or by which rate");
+const IMPORTED_AS_OF: ViewColumn =
+    column("price_as_of", "", "when the bill was imported, which is what the amounts are as of");
+
 /// A day's rows lie at its start, an hour's at the hour's.
 const A_DAY: Around = Around { before: Duration::from_secs(86_400), after: Duration::from_secs(86_400) };
 
@@ -28,7 +32,7 @@ pub(super) const UNPRICED: View = View {
         HOSTS,
         column("host_id", "", "one of them"),
         CHARGED,
-        column("option_source", "", "where the purchase option is from: bill, telemetry or assumed"),
+        column("option_source", "", "where the purchase option is from: bill, telemetry, inventory or assumed"),
     ],
     passes: &[&DEVICES],
     tables: A_DAY,
@@ -38,21 +42,18 @@ pub(super) const UNPRICED: View = View {
 
 pub(super) const SILENT_HOSTS: View = View {
     name: "silent_hosts",
-    doc: "Hosts of an imported inventory in the hours of the last 31 days in which neither telemetry nor a bill knows of them, and what such \
-          an hour is by the price book. They are in no other sum: an inventory says that somebody pays, not what. Hosts that a bill charges \
-          and nobody heard of are rows of `node_cost` (`is_silent`).",
+    doc: "Hosts of an imported inventory in the hours in which they were silent, in whole or in part, and what they cost meanwhile: the list \
+          of what `costs_hours` has as idle with method `listed and silent`. A host that only a bill knows of is `unattributed` there: nobody \
+          says that it is one of the fleet.",
     sql: include_str!("silent_hosts.sql"),
     columns: &[
         column("time", "", "start of the hour"),
-        OPTION,
         column("model", "", "unknown: an inventory does not say"),
-        column("option_source", "", "where the purchase option is from: inventory or assumed"),
-        PRICE,
-        column("cost_usd", "USD", "the price of that hour; unknown without a price"),
+        column("silent_us", "us", "time of the hour that somebody paid for and in which nothing was heard of the host"),
+        column("cost_usd", "USD", "cost of that time at the price that `basis` names; unknown without a price"),
         column("basis", "", "which price: list with the purchase option, `list, assumed on-demand` or `no price`"),
-        column("method", "", "how the time is known: whole hour"),
+        column("method", "", "how it is known: a list has the host, and nothing was heard of it"),
         column("price_as_of", "", "when the price's source was current"),
-        column("price_source", "", "where the price was read"),
         column("price_confidence", "", "how far the price can be trusted"),
         column("listed_by", "", "source of the inventory's row"),
         column("listed_as_of", "", "when that source was current"),
@@ -60,7 +61,90 @@ pub(super) const SILENT_HOSTS: View = View {
     ],
     passes: &[&INVENTORY],
     tables: NOTHING,
-    views: A_DAY,
+    views: NOTHING,
+    keys: &["host_id"],
+};
+
+pub(super) const HOST_CHARGES: View = View {
+    name: "host_charges",
+    doc: "What bills charge a host, in dollars: one row per host and charge period of up to 32 days, corrections and refunds of that period \
+          taken into account. Another currency is converted by the rate that held when the charge began; without one it is in no sum and \
+          named in `without_rate`. Every view that holds a bill against something reads this one. A row is an interval: those with something \
+          of the stretch of `time` asked for.",
+    sql: include_str!("host_charges.sql"),
+    columns: &[
+        column("time", "", "start of the charge period"),
+        column("model", "", "unknown: a bill does not say"),
+        OPTION,
+        column("charge_to", "", "end of the charge period, exclusive"),
+        column("list_usd", "USD", "list cost of the host's own time; unknown where that of a part of it is"),
+        column("effective_usd", "USD", "amortised cost of the host's own time"),
+        column("billed_usd", "USD", "invoiced cost of the host's own time"),
+        column("other_usd", "USD", "effective cost of what is charged to the host beside its time, such as traffic"),
+        column(
+            "paid_us",
+            "us",
+            "time that is charged; 0 where all of it was taken back, unknown where none of the host's own time is charged",
+        ),
+        column("charges", "{charge}", "charges that are in dollars or have a rate"),
+        column("without_rate", "", "currency of charges of the host's time of which no exchange rate is in force"),
+        column("basis", "", "bill"),
+        METHOD,
+        IMPORTED_AS_OF,
+        column("bill", "", "the bill: provider/account/period"),
+        IMPORTED,
+    ],
+    passes: &[&BILLING],
+    tables: NOTHING,
+    views: NOTHING,
+    keys: &["host_id"],
+};
+
+pub(super) const CHARGED_HOURS: View = View {
+    name: "charged_hours",
+    doc: "What bills charge for a host's own time, hour by hour: of a longer charge the hour's share of the time, and the hours sum to the \
+          charge to the last decimal. What several charges say of one hour is added.",
+    sql: include_str!("charged_hours.sql"),
+    columns: &[
+        column("time", "", "start of the hour"),
+        column("model", "", "unknown: a bill does not say"),
+        OPTION,
+        column("charge_to", "", "end of the hour"),
+        column("list_usd", "USD", "list cost; unknown where that of one of its charges is"),
+        column("effective_usd", "USD", "amortised cost"),
+        column("billed_usd", "USD", "invoiced cost"),
+        column("paid_us", "us", "time of the hour that is charged; 0 where all of it was taken back"),
+        column(
+            "full_from_us",
+            "us",
+            "start of the part of the hour that is charged in full, microseconds since 1970-01-01 UTC; unknown where none is",
+        ),
+        column("full_to_us", "us", "its end"),
+        column("basis", "", "bill"),
+        METHOD,
+        IMPORTED_AS_OF,
+        IMPORTED,
+    ],
+    passes: &[&BILLING],
+    tables: NOTHING,
+    views: NOTHING,
+    keys: &["host_id"],
+};
+
+pub(crate) const KEPT_HOURS: View = View {
+    name: "kept_hours",
+    doc: "The hours of which all raw rows are kept, up to the last minute that is over: those in which a host that nobody hears of is silent. \
+          How far they go back is the retention of `tokens`, as a rule: 7 days.",
+    sql: include_str!("kept_hours.sql"),
+    columns: &[
+        column("time", "", "start of the hour"),
+        column("region", "", "unknown: hours are everywhere"),
+        column("model", "", "unknown: hours are of all models"),
+        column("until", "", "end of the hour, or of the last minute that is over"),
+    ],
+    passes: &[],
+    tables: NOTHING,
+    views: NOTHING,
     keys: &[],
 };
 
@@ -144,10 +228,10 @@ pub(super) const BILL_TOTALS: View = View {
 
 pub(super) const BILL_BY_HOST: View = View {
     name: "bill_by_host",
-    doc: "The estimate of each host beside its bill, per charge period, in dollars: `estimated_usd + unseen_usd + unexplained_usd - \
+    doc: "The estimate of each host beside its bill, per charge period of a day at most, in dollars: `estimated_usd + unseen_usd + unexplained_usd - \
           discount_usd = effective_usd` and `effective_usd + timing_usd = billed_usd`, exactly. `estimated_usd` is the book's price \
           times the time seen. Hosts that were seen and are in no bill have rows of an hour. `finding` says in words how it stands. \
-          Ask for whole hours.",
+          A charge for more than a day has no estimate beside it. Ask for whole hours.",
     sql: include_str!("bill_by_host.sql"),
     columns: &[
         column("time", "", "start of the charge period, of the hour where there is none"),

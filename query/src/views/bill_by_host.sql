@@ -1,34 +1,12 @@
 WITH charges AS (
-  SELECT host_id, time, CAST(time AS BIGINT) AS from_us, CAST(charge_to AS BIGINT) AS to_us, max(region) AS region,
-    max(host_type) AS host_type,
-    first_value("option" ORDER BY charge_kind, quantity DESC NULLS LAST, "option") AS "option",
-    sum(CASE WHEN charge_kind = 'host_time' THEN in_usd_list END) AS list_usd,
-    sum(CASE WHEN charge_kind = 'host_time' THEN in_usd_effective END) AS effective_usd,
-    sum(CASE WHEN charge_kind = 'host_time' THEN in_usd_billed END) AS billed_usd,
-    sum(CASE WHEN charge_kind <> 'host_time' THEN in_usd_effective END) AS other_usd,
-    CASE WHEN max(CASE WHEN charge_kind = 'host_time' THEN 1 END) = 1 THEN
-      -- what is charged beside a host's time by the hour, such as its image, makes no hour longer
-      coalesce(
-        CAST(least(round(sum(CASE WHEN charge_kind = 'host_time' THEN quantity END) * 3600000000.0), CAST(CAST(charge_to AS BIGINT) - CAST(time AS BIGINT) AS DOUBLE)) AS BIGINT),
-        CAST(charge_to AS BIGINT) - CAST(time AS BIGINT)
-      )
-    END AS paid_us,
-    max(bill) AS bill, max(imported_at) AS imported_at
+  SELECT *, CAST(time AS BIGINT) AS from_us, CAST(charge_to AS BIGINT) AS to_us,
+    -- what was seen of a longer one lies beyond the stretch that is looked at
+    CAST(charge_to AS BIGINT) - CAST(time AS BIGINT) > 86400000000 AS is_long
   FROM (
-    -- another currency by the rate that held when the charge began
-    SELECT b.host_id, b.time, b.charge_to, b.region, b.host_type, b."option", b.charge_kind, b.quantity, b.bill, b.imported_at,
-      money_scale(b.list_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT)) AS in_usd_list,
-      money_scale(b.effective_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT)) AS in_usd_effective,
-      money_scale(b.billed_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT)) AS in_usd_billed
-    FROM billing AS b
-    LEFT JOIN (
-      SELECT currency, effective_from, effective_to, source, usd_per_unit, CAST(round(CAST(usd_per_unit AS DOUBLE) * 1000000000.0) AS BIGINT) AS billionths
-      FROM exchange_rates
-    ) AS r ON r.currency = b.currency AND r.effective_from <= b.time AND (r.effective_to IS NULL OR r.effective_to > b.time)
-    WHERE b.host_id IS NOT NULL AND (b.currency = 'USD' OR r.currency IS NOT NULL)
-      AND b.charge_to > b.time AND b.charge_to <= b.time + INTERVAL '32 days'
+    SELECT time, charge_to, region, host_id, host_type, "option", list_usd, effective_usd, billed_usd, other_usd, paid_us, bill, imported_at
+    FROM host_charges
+    WHERE charges > 0
   )
-  GROUP BY host_id, time, charge_to
 ),
 periods AS (
   SELECT host_id, from_us, to_us, unnest(range(from_us / 3600000000, (to_us + 3599999999) / 3600000000)) AS hour
@@ -57,17 +35,21 @@ seen AS (
   GROUP BY host_id, from_us, to_us
 ),
 sided AS (
-  SELECT c.*, coalesce(s.seen_us, CAST(0 AS BIGINT)) AS seen_us,
-    CASE WHEN s.seen_us IS NULL AND c.paid_us IS NOT NULL THEN CAST(0 AS DECIMAL(38,12)) ELSE s.estimated_usd END AS estimated_usd,
+  SELECT c.*, CASE WHEN NOT c.is_long THEN coalesce(s.seen_us, CAST(0 AS BIGINT)) END AS seen_us,
+    CASE WHEN c.is_long THEN NULL WHEN s.seen_us IS NULL AND c.paid_us IS NOT NULL THEN CAST(0 AS DECIMAL(38,12)) ELSE s.estimated_usd END AS estimated_usd,
     s.basis, s.price_as_of,
     -- the book's price under that option is held against what the bill says of it
     CASE WHEN coalesce(c."option", 'on_demand') = 'on_demand' THEN c.list_usd ELSE c.effective_usd END AS comparable_usd
   FROM charges AS c
-  LEFT JOIN seen AS s ON s.host_id = c.host_id AND s.from_us = c.from_us AND s.to_us = c.to_us AND c.paid_us IS NOT NULL
+  LEFT JOIN seen AS s ON s.host_id = c.host_id AND s.from_us = c.from_us AND s.to_us = c.to_us AND c.paid_us IS NOT NULL AND NOT c.is_long
 ),
 parted AS (
   SELECT *, CAST(comparable_usd - effective_usd AS DECIMAL(38,12)) AS discount_usd,
-    money_scale(comparable_usd, greatest(paid_us - seen_us, CAST(0 AS BIGINT)), paid_us) AS unseen_usd
+    CASE
+      WHEN is_long THEN NULL
+      WHEN paid_us = 0 THEN CAST(0 AS DECIMAL(38,12))
+      ELSE money_scale(comparable_usd, greatest(paid_us - seen_us, CAST(0 AS BIGINT)), paid_us)
+    END AS unseen_usd
   FROM sided
 ),
 explained AS (
@@ -79,6 +61,8 @@ SELECT time, region, CAST(NULL AS VARCHAR) AS model, host_id, host_type, "option
   CAST(billed_usd - effective_usd AS DECIMAL(38,12)) AS timing_usd, billed_usd, other_usd,
   CASE
     WHEN paid_us IS NULL THEN 'charged beside its time only'
+    WHEN is_long THEN 'charged for more than a day: not held against telemetry'
+    WHEN paid_us = 0 AND seen_us = 0 THEN 'charged and taken back'
     WHEN seen_us = 0 THEN 'silent: paid for, nothing heard of it'
     WHEN estimated_usd IS NULL THEN 'no price in the book'
     WHEN abs(CAST(unexplained_usd AS DOUBLE)) <= 0.01 * abs(CAST(comparable_usd AS DOUBLE)) THEN 'explained'

@@ -43,17 +43,21 @@ const PART: ViewColumn = column(
 
 pub(super) const COST_PER_REGION: View = View {
     name: "cost_per_region",
-    doc: "Cost per minute, region and model: the hosts seen in the minute times their price at that time, taken apart so that \
+    doc: "Cost per minute, region and model: the hosts seen or paid for in the minute times their price at that time, taken apart so that \
           requests + padding + idle + unattributed + shared = `cost_usd` exactly. `usd_per_hour` is the price of those hosts; \
           hosts without a price are in `unpriced_hosts` and named in `unpriced`.",
     sql: include_str!("cost_per_region.sql"),
     columns: &[
         MINUTE,
-        column("hosts", "{host}", "hosts seen"),
+        column("hosts", "{host}", "hosts seen, or paid for and silent"),
         COST,
         column("requests_cost_usd", "USD", "cost of device time given to requests"),
         column("padding_cost_usd", "USD", "cost of compiled but empty slots"),
-        column("idle_cost_usd", "USD", "cost of time without a step"),
+        column(
+            "idle_cost_usd",
+            "USD",
+            "cost of time without a step, and of hosts of an inventory that nobody hears of",
+        ),
         column("unattributed_cost_usd", "USD", "cost of device time or hosts without token telemetry"),
         column("shared_cost_usd", "USD", "cost of hosts without an engine"),
         PRICE,
@@ -84,12 +88,13 @@ pub(super) const COST_PER_TENANT: View = View {
 
 pub(super) const COST_PER_MILLION_TOKENS: View = View {
     name: "cost_per_million_tokens",
-    doc: "Dollars per million tokens, per minute, region and model, on two bases: `allocation`, all cost of the hosts with idle and \
+    doc: "Dollars per million tokens, per minute, region, model and host type, on two bases: `allocation`, all cost of the hosts with idle and \
           padding, and `usage`, the cost of device time given to requests over the tokens of engines that report it. Each ratio divides the whole cost, so the one per input \
-          and the one per output token do not add up. To sum up, divide `sum(cost_usd)` by `sum(output_tokens)`.",
+          and the one per output token do not add up. To sum up, over host types too, divide `sum(cost_usd)` by `sum(output_tokens)`.",
     sql: include_str!("cost_per_million_tokens.sql"),
     columns: &[
         MINUTE,
+        column("host_type", "", "instance type of the hosts; unknown where they do not say it"),
         column("basis", "", "allocation (idle and padding included) or usage"),
         COST,
         INPUT,
@@ -123,10 +128,12 @@ pub(super) const REQUEST_COST: View = View {
 
 pub(super) const NODE_COST: View = View {
     name: "node_cost",
-    doc: "One row per host and minute in which it was seen, or paid for and silent: `cost_usd` = `usd_per_hour` × `charged_us`. The \
+    doc: "One row per host and minute in which it was seen, or paid for and silent, by a bill or by an inventory: `cost_usd` = `usd_per_hour` × `charged_us`. The \
           price is the row of `prices` in force at the start of that minute for host type, region and purchase option: an imported \
           book's before those that come with Tokenwatt, a zone's own before the region's, then the newest. The option is the bill's where \
-          one is imported, else what telemetry says in that hour; a host whose option is unknown is priced as on-demand and says so. \
+          one is imported, else what telemetry says in that hour, else that of an inventory; a host whose option is unknown is priced as \
+          on-demand and says so. A host of an inventory is silent in the minutes of `kept_hours` in which nothing is heard of it, but in no \
+          hour of which a bill charges a part. \
           `charged_us` is the engines' window where there is one, else the time between sightings, and the whole minute of a silent \
           host and of one whose calls are seen without a sample within two minutes, less what the window of a minute beside it covers: no \
           instant is charged twice. Where the book has no price under that option the bill's own rate is taken: list on demand, effective \
@@ -151,9 +158,9 @@ pub(super) const NODE_COST: View = View {
             "",
             "how the time charged is known: engine window, between sightings, or whole minute of a silent host",
         ),
-        column("option_source", "", "where the purchase option is from: bill, telemetry or assumed"),
+        column("option_source", "", "where the purchase option is from: bill, telemetry, inventory or assumed"),
         column("price_effective_from", "", "from when on the price holds"),
-        column("is_silent", "", "whether the bill charges the host for that minute and nothing was heard of it"),
+        column("is_silent", "", "whether somebody pays for the host in that minute and nothing was heard of it"),
         column("list_cost_usd", "USD", "list cost of the time charged, at the bill's rate; unknown without a bill"),
         column(
             "effective_cost_usd",
@@ -170,6 +177,7 @@ pub(super) const NODE_COST: View = View {
             "",
             "currency of the price, where no exchange rate is in force that turns it into dollars",
         ),
+        column("is_listed", "", "whether an inventory has the host in that minute"),
     ],
     passes: &[&DEVICES],
     tables: A_SIGHTING,
@@ -183,7 +191,7 @@ pub(super) const REPLICA_COST: View = View {
           their parts of it, a replica's by device time; both splits give away every last unit (largest remainder), so the parts of a host \
           sum to its cost exactly. Device time that no token accounts for goes to the calls in flight whose tokens are not sent, and is \
           `unattributed` where there are none. A host whose engine counts no device time is split by calls in flight: `requests` while \
-          there is one, else `idle`.",
+          there is one, else `idle`. A host of an inventory that nobody hears of is `idle`, one that only a bill knows of `unattributed`.",
     sql: include_str!("replica_cost.sql"),
     columns: &[
         MINUTE,

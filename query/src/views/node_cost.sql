@@ -36,59 +36,60 @@ seen AS (
   FROM stepped
   GROUP BY minute, host_id
 ),
-paid AS (
-  -- what a bill charges for a host's own time, hour by hour; nothing else stands for a host longer than a month
-  SELECT *, unnest(range(from_us / 3600000000, (to_us + 3599999999) / 3600000000)) AS hour
+listed AS (
+  -- the hours in which an inventory has a host; where lists differ, as the newest of them has it
+  SELECT *, first_value(list) OVER (PARTITION BY host_id, hour ORDER BY as_of DESC NULLS LAST, source, list, from_us) AS newest
   FROM (
-    SELECT host_id, CAST(time AS BIGINT) AS from_us, CAST(charge_to AS BIGINT) AS to_us,
-      max(region) AS region, max(zone) AS zone, max(host_type) AS host_type,
-      first_value("option" ORDER BY quantity DESC NULLS LAST, "option") AS "option",
-      sum(list_usd) AS list_cost, sum(effective_usd) AS effective_cost, sum(billed_usd) AS billed_cost,
-      -- what is charged beside a host's time by the hour, such as its image, makes no hour longer
-      coalesce(
-        CAST(least(round(sum(quantity) * 3600000000.0), CAST(CAST(charge_to AS BIGINT) - CAST(time AS BIGINT) AS DOUBLE)) AS BIGINT),
-        CAST(charge_to AS BIGINT) - CAST(time AS BIGINT)
-      ) AS paid_us
-    FROM (
-      -- another currency by the rate that held when the charge began; without one it is in no sum
-      SELECT b.host_id, b.time, b.charge_to, b.region, b.zone, b.host_type, b."option", b.quantity,
-        money_scale(b.list_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT)) AS list_usd,
-        money_scale(b.effective_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT)) AS effective_usd,
-        money_scale(b.billed_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT)) AS billed_usd
-      FROM billing AS b
-      LEFT JOIN (
-        SELECT currency, effective_from, effective_to, source, usd_per_unit, CAST(round(CAST(usd_per_unit AS DOUBLE) * 1000000000.0) AS BIGINT) AS billionths
-        FROM exchange_rates
-      ) AS r ON r.currency = b.currency AND r.effective_from <= b.time AND (r.effective_to IS NULL OR r.effective_to > b.time)
-      WHERE b.charge_kind = 'host_time' AND (b.currency = 'USD' OR r.currency IS NOT NULL)
-        AND b.charge_to > b.time AND b.charge_to <= b.time + INTERVAL '32 days'
-    )
-    GROUP BY host_id, time, charge_to
+    SELECT i.host_id, i.region, i.zone, i.host_type, i."option", i.list, i.as_of, i.source, CAST(k.time AS BIGINT) / 3600000000 AS hour,
+      greatest(CAST(i.effective_from AS BIGINT), CAST(k.time AS BIGINT)) AS from_us,
+      least(CAST(coalesce(i.effective_to, k.until) AS BIGINT), CAST(k.until AS BIGINT)) AS to_us
+    FROM inventory AS i
+    JOIN kept_hours AS k ON i.effective_from < k.until AND (i.effective_to IS NULL OR i.effective_to > k.time)
   )
 ),
-bills AS (
-  SELECT host_id, hour, first_value("option" ORDER BY paid_us DESC, from_us) AS "option", sum(list_cost) AS list_cost,
-    sum(effective_cost) AS effective_cost, sum(billed_cost) AS billed_cost, sum(paid_us) AS paid_us
-  FROM paid
-  GROUP BY host_id, hour
+told AS (
+  -- minutes of which somebody else tells, from and to when he says that they are paid for: 1 a bill, 2 a list
+  SELECT 1 AS word, host_id, region, zone, host_type, "option", list_usd, effective_usd, billed_usd, rated_us, from_us, to_us,
+    unnest(range(hour * 60, hour * 60 + 60)) AS minute
+  FROM (
+    SELECT host_id, region, zone, host_type, "option", list_usd, effective_usd, billed_usd, full_from_us AS from_us, full_to_us AS to_us,
+      -- an hour that was charged and taken back costs what remains of it
+      CASE WHEN paid_us > 0 THEN paid_us ELSE CAST(3600000000 AS BIGINT) END AS rated_us, CAST(time AS BIGINT) / 3600000000 AS hour
+    FROM charged_hours
+  )
+  UNION ALL
+  SELECT 2, host_id, region, zone, host_type, "option", CAST(NULL AS DECIMAL(38,12)), CAST(NULL AS DECIMAL(38,12)), CAST(NULL AS DECIMAL(38,12)),
+    CAST(NULL AS BIGINT), from_us, to_us, unnest(range(hour * 60, hour * 60 + 60))
+  FROM listed
+  WHERE list IS NOT DISTINCT FROM newest
+),
+heard AS (
+  SELECT 0 AS word, minute, host_id, region, zone, host_type, model, requests, input_tokens, output_tokens, seen_us AS us, from_us, to_us,
+    CAST(NULL AS VARCHAR) AS "option", CAST(NULL AS DECIMAL(38,12)) AS list_usd, CAST(NULL AS DECIMAL(38,12)) AS effective_usd,
+    CAST(NULL AS DECIMAL(38,12)) AS billed_usd, CAST(NULL AS BIGINT) AS rated_us
+  FROM seen
+  UNION ALL
+  SELECT word, minute, host_id, region, zone, host_type, CAST(NULL AS VARCHAR), CAST(0 AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT),
+    CASE WHEN minute * 60000000 < to_us AND minute * 60000000 + 60000000 > from_us
+      THEN least(to_us, minute * 60000000 + 60000000) - greatest(from_us, minute * 60000000) END,
+    CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), "option", list_usd, effective_usd, billed_usd, rated_us
+  FROM told
 ),
 hosts AS (
-  -- minutes that were paid for in full and in which nothing was heard of the host stand beside those in which something was
-  SELECT minute, host_id, coalesce(max(CASE WHEN seen_us IS NOT NULL THEN region END), max(region)) AS region,
-    coalesce(max(CASE WHEN seen_us IS NOT NULL THEN zone END), max(zone)) AS zone,
-    coalesce(max(CASE WHEN seen_us IS NOT NULL THEN host_type END), max(host_type)) AS host_type, max(model) AS model,
-    max(requests) AS requests, max(input_tokens) AS input_tokens, max(output_tokens) AS output_tokens,
-    coalesce(max(seen_us), CAST(60000000 AS BIGINT)) AS seen_us, count(seen_us) = 0 AS is_silent,
-    coalesce(max(from_us), minute * 60000000) AS from_us, coalesce(max(to_us), minute * 60000000 + 60000000) AS to_us
-  FROM (
-    SELECT minute, host_id, region, zone, host_type, model, requests, input_tokens, output_tokens, seen_us, from_us, to_us FROM seen
-    UNION ALL
-    SELECT minute, host_id, region, zone, host_type, CAST(NULL AS VARCHAR), CAST(0 AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT),
-      CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT)
-    FROM (SELECT *, unnest(range(hour * 60, hour * 60 + 60)) AS minute FROM paid WHERE paid_us >= to_us - from_us)
-    WHERE minute * 60000000 >= from_us AND minute * 60000000 < to_us
-  )
+  -- minutes that are paid for and in which nothing was heard of the host stand beside those in which something was
+  SELECT minute, host_id, coalesce(max(CASE WHEN word = 0 THEN region END), max(CASE WHEN word = 1 THEN region END), max(region)) AS region,
+    coalesce(max(CASE WHEN word = 0 THEN zone END), max(CASE WHEN word = 1 THEN zone END), max(zone)) AS zone,
+    coalesce(max(CASE WHEN word = 0 THEN host_type END), max(CASE WHEN word = 1 THEN host_type END), max(host_type)) AS host_type,
+    max(model) AS model, max(requests) AS requests, max(input_tokens) AS input_tokens, max(output_tokens) AS output_tokens,
+    coalesce(max(CASE WHEN word = 0 THEN us END), least(coalesce(sum(CASE WHEN word = 1 THEN us END), sum(us)), CAST(60000000 AS BIGINT))) AS seen_us,
+    min(word) > 0 AS is_silent, max(CASE WHEN us IS NOT NULL THEN word END) = 2 AS is_listed,
+    coalesce(max(from_us), minute * 60000000) AS from_us, coalesce(max(to_us), minute * 60000000 + 60000000) AS to_us,
+    max(CASE WHEN word = 1 THEN "option" END) AS bill_option, max(CASE WHEN word = 2 AND us IS NOT NULL THEN "option" END) AS listed_option,
+    max(list_usd) AS list_usd, max(effective_usd) AS effective_usd, max(billed_usd) AS billed_usd, max(rated_us) AS rated_us
+  FROM heard
   GROUP BY minute, host_id
+  -- of an hour that a bill charges in part, nobody knows which minutes, and no list does
+  HAVING count(us) > 0 AND NOT (min(word) = 1 AND count(CASE WHEN word = 1 THEN us END) = 0)
 ),
 windows AS (
   -- replicas are sampled at instants of their own: what a window adds to those that ended before it
@@ -105,11 +106,12 @@ engines AS (
   GROUP BY minute, host_id
 ),
 capacity AS (
-  SELECT host_id, capacity_type, CAST(time AS BIGINT) / 3600000000 AS from_hour, CAST(coalesce(last_seen, time) AS BIGINT) / 3600000000 AS to_hour,
-    max(coalesce(last_seen, time)) AS last_seen
+  -- an interval that ends where an hour begins says nothing of that hour
+  SELECT host_id, capacity_type, CAST(time AS BIGINT) / 3600000000 AS from_hour,
+    greatest(CAST(time AS BIGINT), CAST(coalesce(last_seen, time) AS BIGINT) - 1) / 3600000000 AS to_hour, max(coalesce(last_seen, time)) AS last_seen
   FROM nodes
   WHERE capacity_type <> 'unknown'
-  GROUP BY host_id, capacity_type, CAST(time AS BIGINT) / 3600000000, CAST(coalesce(last_seen, time) AS BIGINT) / 3600000000
+  GROUP BY host_id, capacity_type, CAST(time AS BIGINT) / 3600000000, greatest(CAST(time AS BIGINT), CAST(coalesce(last_seen, time) AS BIGINT) - 1) / 3600000000
 ),
 metered AS (
   SELECT h.minute, h.region, h.zone, h.host_id, h.host_type, coalesce(e.model, h.model) AS model,
@@ -123,28 +125,28 @@ metered AS (
           ) ELSE h.to_us END
         ))
       - greatest(CAST(0 AS BIGINT), coalesce(max(e.to_us) OVER (PARTITION BY h.host_id ORDER BY h.minute ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING), h.from_us) - h.from_us)
-    )) AS charged_us, e.wall_us IS NOT NULL AS has_engine, h.is_silent,
+    )) AS charged_us, e.wall_us IS NOT NULL AS has_engine, h.is_silent, h.is_listed, h.bill_option, h.listed_option,
+    h.list_usd, h.effective_usd, h.billed_usd, h.rated_us,
     h.requests, h.input_tokens, h.output_tokens
   FROM hosts AS h
   LEFT JOIN engines AS e ON e.minute = h.minute AND e.host_id = h.host_id
 ),
 charged AS (
-  SELECT m.*, coalesce(b."option", c.capacity_type, 'on_demand') AS "option",
-    CASE WHEN b."option" IS NOT NULL THEN 'bill' WHEN c.capacity_type IS NOT NULL THEN 'telemetry' ELSE 'assumed' END AS option_source,
+  SELECT m.*, coalesce(m.bill_option, c.capacity_type, m.listed_option, 'on_demand') AS "option",
+    CASE WHEN m.bill_option IS NOT NULL THEN 'bill' WHEN c.capacity_type IS NOT NULL THEN 'telemetry' WHEN m.listed_option IS NOT NULL THEN 'inventory' ELSE 'assumed' END AS option_source,
     -- the bill's rate of that hour: what the price book would hold under that option
-    money_scale(CASE WHEN b."option" = 'on_demand' THEN b.list_cost ELSE b.effective_cost END, CAST(3600000000 AS BIGINT), b.paid_us) AS billed_usd_per_hour,
-    money_scale(b.list_cost, m.charged_us, b.paid_us) AS list_cost_usd,
-    money_scale(b.effective_cost, m.charged_us, b.paid_us) AS effective_cost_usd,
-    money_scale(b.billed_cost, m.charged_us, b.paid_us) AS billed_cost_usd,
+    money_scale(CASE WHEN m.bill_option = 'on_demand' THEN m.list_usd ELSE m.effective_usd END, CAST(3600000000 AS BIGINT), m.rated_us) AS billed_usd_per_hour,
+    money_scale(m.list_usd, m.charged_us, m.rated_us) AS list_cost_usd,
+    money_scale(m.effective_usd, m.charged_us, m.rated_us) AS effective_cost_usd,
+    money_scale(m.billed_usd, m.charged_us, m.rated_us) AS billed_cost_usd,
     c.last_seen AS capacity_seen
   FROM metered AS m
   -- what a host said of itself in that hour
   LEFT JOIN capacity AS c ON c.host_id = m.host_id AND c.from_hour <= m.minute / 60 AND c.to_hour >= m.minute / 60
-  LEFT JOIN bills AS b ON b.host_id = m.host_id AND b.hour = m.minute / 60
 ),
 priced AS (
   SELECT c.*, p.as_of, p.confidence, p.effective_from,
-    coalesce(p.usd_per_hour, money_scale(p.price_per_hour, r.billionths, CAST(1000000000 AS BIGINT))) AS usd_per_hour,
+    coalesce(p.usd_per_hour, in_usd(p.price_per_hour, r.usd_per_unit)) AS usd_per_hour,
     -- a price that no rate turns into dollars is none
     CASE WHEN p.usd_per_hour IS NULL AND r.currency IS NULL THEN p.currency END AS without_rate,
     p.source || coalesce('; ' || p.currency || ' at ' || CAST(CAST(r.usd_per_unit AS DOUBLE) AS VARCHAR) || ' USD by ' || r.source, '') AS source,
@@ -163,10 +165,7 @@ priced AS (
     AND (p.zone IS NULL OR p.zone = c.zone)
     AND CAST(p.effective_from AS BIGINT) <= c.minute * 60000000
     AND (p.effective_to IS NULL OR CAST(p.effective_to AS BIGINT) > c.minute * 60000000)
-  LEFT JOIN (
-    SELECT currency, effective_from, effective_to, source, usd_per_unit, CAST(round(CAST(usd_per_unit AS DOUBLE) * 1000000000.0) AS BIGINT) AS billionths
-    FROM exchange_rates
-  ) AS r ON r.currency = p.currency AND CAST(r.effective_from AS BIGINT) <= c.minute * 60000000
+  LEFT JOIN exchange_rates AS r ON r.currency = p.currency AND CAST(r.effective_from AS BIGINT) <= c.minute * 60000000
     AND (r.effective_to IS NULL OR CAST(r.effective_to AS BIGINT) > c.minute * 60000000)
   LEFT JOIN (
     SELECT host_type, region, "option", effective_from, effective_to, factor, contract, CAST(round(CAST(factor AS DOUBLE) * 1000000.0) AS BIGINT) AS millionths
@@ -193,6 +192,6 @@ SELECT arrow_cast(c.minute * 60000000, 'Timestamp(Microsecond, Some("UTC"))') AS
   c.list_cost_usd,
   coalesce(c.effective_cost_usd, money_scale(money_scale(c.usd_per_hour, c.millionths, CAST(1000000 AS BIGINT)), c.charged_us, CAST(3600000000 AS BIGINT)))
     AS effective_cost_usd,
-  c.billed_cost_usd, c.without_rate
+  c.billed_cost_usd, c.without_rate, c.is_listed
 FROM priced AS c
 WHERE c.place = 1

@@ -11,17 +11,14 @@ made AS (
   GROUP BY w.minute, w.host_id
 ),
 served AS (
-  SELECT (CAST(time AS BIGINT) - 1) / 60000000 AS minute, host_id, sum(output_tokens) AS output_tokens,
+  SELECT (CAST(time AS BIGINT) - 1) / 60000000 AS minute, host_id, sum(output_tokens) AS output_tokens, min(coalesce(token_sampling, 0.0)) AS share,
     CASE WHEN count(DISTINCT model) = 1 THEN max(model) END AS model
   FROM requests
   WHERE measured_at = 'server' AND host_id IS NOT NULL
   GROUP BY 1, 2
 ),
-sampling AS (
-  SELECT host_id, min(coalesce(token_sampling, 0.0)) AS share
-  FROM requests
-  WHERE measured_at = 'server' AND host_id IS NOT NULL
-  GROUP BY host_id
+flights AS (
+  SELECT time, host_id, min(coalesce(token_sampling, 0.0)) AS share FROM call_minutes GROUP BY time, host_id
 ),
 loaded AS (
   SELECT minute, host_id, CASE WHEN count(DISTINCT model) = 1 THEN max(model) END AS model
@@ -30,12 +27,12 @@ loaded AS (
 ),
 hosts AS (
   SELECT e.*, coalesce(m.model, v.model, l.model) AS served_model,
-    -- where not every call sends its tokens, the calls that arrived say how many there were
-    CASE WHEN s.share < 1.0 THEN v.output_tokens ELSE m.output_tokens END AS output_tokens
+    -- where not every call that came or was in flight in the minute sends its tokens, those that came say how many there were
+    CASE WHEN least(coalesce(v.share, 1.0), coalesce(f.share, 1.0)) < 1.0 THEN v.output_tokens ELSE m.output_tokens END AS output_tokens
   FROM host_energy AS e
   LEFT JOIN made AS m ON m.minute = e.minute AND m.host_id = e.host_id
   LEFT JOIN served AS v ON v.minute = e.minute AND v.host_id = e.host_id
-  LEFT JOIN sampling AS s ON s.host_id = e.host_id
+  LEFT JOIN flights AS f ON f.time = e.time AND f.host_id = e.host_id
   LEFT JOIN loaded AS l ON l.minute = e.minute AND l.host_id = e.host_id
   WHERE e.to_us > e.from_us
 )

@@ -7,25 +7,13 @@ WITH used AS (
 ),
 paid AS (
   -- under an option of its own the book holds what is paid for it, on demand what the list says
-  SELECT date_trunc('day', time) AS time, region, host_type, "option",
-    sum(CASE WHEN "option" = 'on_demand' THEN list_cost ELSE effective_cost END) AS cost,
-    CAST(round(sum(quantity) * 3600000000.0) AS BIGINT) AS paid_us
+  SELECT time, region, host_type, "option", sum(cost) AS cost, sum(paid_us) AS paid_us
   FROM (
-    SELECT b.time, b.region, b.host_type, b."option",
-      sum(money_scale(b.list_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT))) AS list_cost,
-      sum(money_scale(b.effective_cost, coalesce(r.billionths, CAST(1000000000 AS BIGINT)), CAST(1000000000 AS BIGINT))) AS effective_cost,
-      -- what is charged beside a host's time by the hour, such as its image, makes no hour longer
-      least(sum(b.quantity), CAST(CAST(b.charge_to AS BIGINT) - CAST(b.time AS BIGINT) AS DOUBLE) / 3600000000.0) AS quantity
-    FROM billing AS b
-    LEFT JOIN (
-      SELECT currency, effective_from, effective_to, source, usd_per_unit, CAST(round(CAST(usd_per_unit AS DOUBLE) * 1000000000.0) AS BIGINT) AS billionths
-      FROM exchange_rates
-    ) AS r ON r.currency = b.currency AND r.effective_from <= b.time AND (r.effective_to IS NULL OR r.effective_to > b.time)
-    WHERE b.charge_kind = 'host_time' AND (b.currency = 'USD' OR r.currency IS NOT NULL)
-      AND b.charge_to > b.time AND b.charge_to <= b.time + INTERVAL '32 days'
-    GROUP BY b.host_id, b.time, b.charge_to, b.region, b.host_type, b."option"
-  ) AS hours
-  GROUP BY date_trunc('day', time), region, host_type, "option"
+    SELECT date_trunc('day', time) AS time, region, host_type, "option", paid_us, CASE WHEN "option" = 'on_demand' THEN list_usd ELSE effective_usd END AS cost
+    FROM charged_hours
+  )
+  WHERE cost IS NOT NULL AND paid_us > 0
+  GROUP BY time, region, host_type, "option"
 ),
 compared AS (
   SELECT u.*, money_scale(p.cost, CAST(3600000000 AS BIGINT), p.paid_us) AS billed_usd_per_hour,

@@ -1,24 +1,18 @@
 WITH served AS (
   SELECT (CAST(time AS BIGINT) - 1) / 60000000 AS minute, host_id, instance,
-    sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens
+    sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, min(coalesce(token_sampling, 0.0)) AS share
   FROM requests
   WHERE measured_at = 'server' AND host_id IS NOT NULL AND instance IS NOT NULL
   GROUP BY 1, 2, 3
 ),
-sampling AS (
-  SELECT host_id, instance, min(coalesce(token_sampling, 0.0)) AS share
-  FROM requests
-  WHERE measured_at = 'server' AND host_id IS NOT NULL AND instance IS NOT NULL
-  GROUP BY host_id, instance
-),
 flights AS (
   -- calls whose tokens are not sent, so that device time without tokens is theirs; and the time in which at least one call was in flight on the
   -- host, which is the sum of what each call adds to those that began before it
-  SELECT time, host_id, instance, count(CASE WHEN NOT sends_tokens THEN 1 END) AS calls,
+  SELECT time, host_id, instance, count(CASE WHEN NOT sends_tokens THEN 1 END) AS calls, min(coalesce(token_sampling, 0.0)) AS share,
     sum(sum(greatest(to_us - greatest(from_us, coalesce(until_us, from_us)), CAST(0 AS BIGINT)))) OVER (PARTITION BY time, host_id) AS flight_us,
     row_number() OVER (PARTITION BY time, host_id ORDER BY instance) AS place
   FROM (
-    SELECT time, host_id, instance, sends_tokens, from_us, to_us,
+    SELECT time, host_id, instance, sends_tokens, token_sampling, from_us, to_us,
       max(to_us) OVER (PARTITION BY time, host_id ORDER BY from_us, to_us ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS until_us
     FROM call_minutes
   ) AS ordered
@@ -29,13 +23,13 @@ engines AS (
 ),
 replicas AS (
   SELECT n.time, n.region, coalesce(r.model, n.model) AS model, r.environment, r.cluster, r.pool, n.host_id, n.host_type, r.instance,
-    n."option", n.basis, n.price_as_of, n.price_confidence, n.requests, n.charged_us, n.is_silent, r.chips, coalesce(r.chip_parts, CAST(28 AS BIGINT)) AS chip_parts,
+    n."option", n.basis, n.price_as_of, n.price_confidence, n.requests, n.charged_us, n.is_silent, n.is_listed, r.chips, coalesce(r.chip_parts, CAST(28 AS BIGINT)) AS chip_parts,
     -- the host's calls belong to one replica each
     CASE WHEN r.instance IS NULL THEN n.input_tokens ELSE v.input_tokens END AS input_tokens,
     CASE
       WHEN r.instance IS NULL THEN n.output_tokens
-      -- where not every call sends its tokens, the calls say how many there were
-      WHEN s.share < 1.0 THEN v.output_tokens
+      -- where not every call that came or was in flight in the minute sends its tokens, those that came say how many there were
+      WHEN least(coalesce(v.share, 1.0), coalesce(f.share, 1.0)) < 1.0 THEN v.output_tokens
       ELSE r.output_tokens
     END AS output_tokens,
     r.requests_us, greatest(r.unattributed_us, CAST(0 AS BIGINT)) AS rest_us, r.padding_us, greatest(r.idle_us, CAST(0 AS BIGINT)) AS idle_us,
@@ -49,7 +43,6 @@ replicas AS (
   FROM node_cost AS n
   LEFT JOIN replica_minutes AS r ON r.time = n.time AND r.host_id = n.host_id
   LEFT JOIN served AS v ON v.minute = CAST(r.time AS BIGINT) / 60000000 AND v.host_id = r.host_id AND v.instance = r.instance
-  LEFT JOIN sampling AS s ON s.host_id = r.host_id AND s.instance = r.instance
   -- a host without replicas that count their time takes the host's flights once
   LEFT JOIN flights AS f ON f.time = n.time AND f.host_id = n.host_id
     AND CASE WHEN r.instance IS NULL THEN f.place = 1 ELSE f.instance = r.instance END
@@ -62,8 +55,9 @@ parts AS (
       WHEN instance IS NOT NULL THEN make_array('requests', 'padding', 'idle', 'unattributed')
       WHEN flight_us > 0 THEN make_array('requests', 'idle')
       -- calls that do not say how long they took, or a host that only the bill knows of
-      WHEN requests > 0 OR is_silent THEN make_array('unattributed')
-      WHEN has_engine THEN make_array('idle')
+      WHEN requests > 0 OR (is_silent AND NOT is_listed) THEN make_array('unattributed')
+      -- one that a list has among the fleet's stands there and serves nobody
+      WHEN has_engine OR is_silent THEN make_array('idle')
       ELSE make_array('shared')
     END) AS part,
     unnest(CASE
@@ -81,7 +75,7 @@ shown AS (
   SELECT *, part = 'requests' OR (instance IS NULL AND coalesce(flight_us, 0) = 0) AS is_first FROM parts
 )
 SELECT time, region, model, environment, cluster, pool, host_id, host_type, instance, part,
-  CASE WHEN instance IS NULL THEN NULL ELSE weight END AS device_us,
+  CASE WHEN instance IS NOT NULL THEN weight WHEN is_silent AND is_listed THEN charged_us END AS device_us,
   money_split(cost_usd, weight) OVER (PARTITION BY time, host_id, instance ORDER BY part) AS cost_usd,
   CASE WHEN is_first THEN usd_per_hour END AS usd_per_hour,
   CASE WHEN is_first THEN output_tokens END AS output_tokens,
@@ -91,6 +85,7 @@ SELECT time, region, model, environment, cluster, pool, host_id, host_type, inst
     WHEN calls_us > 0 THEN 'device time, rest by calls in flight'
     WHEN instance IS NOT NULL THEN 'device time'
     WHEN flight_us > 0 THEN 'calls in flight'
+    WHEN is_silent AND is_listed THEN 'listed and silent'
     WHEN is_silent THEN 'paid for and silent'
     ELSE 'whole host'
   END AS method,

@@ -11,10 +11,9 @@ FROM node_cost
 WHERE usd_per_hour IS NULL
 GROUP BY date_trunc('hour', time), region, host_type, "option"
 UNION ALL
-SELECT date_trunc('hour', b.time), b.region, CAST(NULL AS VARCHAR), b.host_type, b."option",
-  'its bill is in ' || b.currency || ', and no row of `exchange_rates` is in force', count(DISTINCT b.host_id), min(b.host_id),
+SELECT date_trunc('hour', time), region, CAST(NULL AS VARCHAR), host_type, "option",
+  'its bill is in ' || without_rate || ', and no row of `exchange_rates` is in force', count(DISTINCT host_id), min(host_id),
   CAST(NULL AS BIGINT), 'bill'
-FROM billing AS b
-LEFT JOIN exchange_rates AS r ON r.currency = b.currency AND r.effective_from <= b.time AND (r.effective_to IS NULL OR r.effective_to > b.time)
-WHERE b.charge_kind = 'host_time' AND b.currency <> 'USD' AND r.currency IS NULL
-GROUP BY date_trunc('hour', b.time), b.region, b.host_type, b."option", b.currency
+FROM host_charges
+WHERE without_rate IS NOT NULL
+GROUP BY date_trunc('hour', time), region, host_type, "option", without_rate

@@ -171,6 +171,24 @@ fn tokens_expire() {
     assert!(principals.identify(Role::Reader, &HeaderMap::new(), Some(&peer)).is_ok());
 }
 
+/// Why a token is not taken is told apart by more than words, which a name may hold too.
+#[test]
+fn a_token_is_refused_for_a_reason() {
+    let (token, hash) = new_token().unwrap();
+    let (late, late_hash) = new_token().unwrap();
+    let hand = Arc::new(Hand(AtomicI64::new(instant::parse("2026-12-01").unwrap().as_microsecond())));
+    let expires = instant::parse("2026-12-01").ok();
+    let late_reader = Principal { expires, ..principal("late", Role::Reader, Some(late_hash)) };
+    let clock: SharedClock = hand.clone();
+    let principals = Principals::new(&[principal("expired", Role::Writer, Some(hash)), late_reader], &clock);
+    let why = |token: &str| principals.admit(Role::Reader, &Token::typed(token)).unwrap_err().why;
+    assert_eq!(why(token.expose()), Refusal::Role);
+    assert_eq!(why(late.expose()), Refusal::Expired);
+    assert_eq!(why("tw_expired"), Refusal::Unknown);
+    hand.set_us(0);
+    assert_eq!(principals.admit(Role::Reader, &Token::typed(late.expose())).unwrap().name, "late");
+}
+
 /// What cannot be meant is a fault, and all faults come together.
 #[test]
 fn faults_of_principals() {

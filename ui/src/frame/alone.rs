@@ -25,13 +25,14 @@ pub(super) fn plain(visit: &Visit, body: AnyView) -> AnyView {
 /// A page that was shared: its numbers, who shared them, and until when. What leads elsewhere asks for a sign-in.
 pub(super) fn shared(visit: &Visit, sheet: Sheet, shared: &Shared) -> AnyView {
     let notices = notices(&sheet);
+    let read = format!(". Read from the tables at {}.", zone::clock(visit.now_us));
     view! {
         <body class="shared">
             <a class="skip" href="#main">"Skip to the numbers"</a>
             <div class="page">
                 <p class="banner" role="note">
                     <span class="brand">"tokenwatt"</span>
-                    <span>"Shared by "<b>{shared.by.clone()}</b>", read-only, until "<b>{until(shared.until_s)}</b>"."</span>
+                    <span>"Shared by "<b>{shared.by.clone()}</b>", read-only, until "<b>{until(shared.until_s)}</b>{read}</span>
                     <a href=visit.here.clone()>"Sign in to go on from here"</a>
                 </p>
                 <header class="top">

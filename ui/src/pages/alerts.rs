@@ -27,11 +27,11 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
     );
     frame::render(app, visit, || {
         let now = answered(visit, &firing, |answer| match answer.first() {
-            Some(_) => list(answer, &scope, visit.now_us),
+            Some(_) => list(answer, &scope, span.1),
             None => none(),
         });
         let past = answered(visit, &history, |answer| match answer.first() {
-            Some(_) => list(answer, &scope, visit.now_us),
+            Some(_) => list(answer, &scope, span.1),
             None => hint("No notification in this range."),
         });
         let sheet = Sheet::new("Alerts", Place::Alerts, scope.clone()).told_by(&[&firing, &history, &choices]);
@@ -71,18 +71,18 @@ fn none() -> AnyView {
     .into_any()
 }
 
-fn list(answer: &Answer, scope: &Scope, now_us: i64) -> AnyView {
-    let lines: Vec<_> = answer.rows().map(|row| line(&row, scope, now_us)).collect();
+/// Alerts as they stand at `to_us`, the end of the range: what fires then has lasted until then.
+fn list(answer: &Answer, scope: &Scope, to_us: i64) -> AnyView {
+    let lines: Vec<_> = answer.rows().map(|row| line(&row, scope, to_us)).collect();
     let names = ["state", "alert", "severity", "region", "model", "since (UTC)", "#for", "what it says", ""];
     table("Alerts", heads(&names), lines.into_any())
 }
 
-fn line(row: &Row<'_>, scope: &Scope, now_us: i64) -> AnyView {
+fn line(row: &Row<'_>, scope: &Scope, to_us: i64) -> AnyView {
     let firing = row.text("status") == Some("firing");
     let class = if firing { "status error" } else { "status ok" };
     let since = row.time("starts_at");
-    let until =
-        row.time("ends_at").filter(|ends| since.is_some_and(|since| *ends > since) && !firing).unwrap_or(now_us);
+    let until = row.time("ends_at").filter(|ends| since.is_some_and(|since| *ends > since) && !firing).unwrap_or(to_us);
     let lasted = since.map(|since| (until - since) as f64 / 1e6);
     let region = row.text("region");
     let place = region.map(|region| scope.link(&path(&["region", region])));

@@ -1,6 +1,8 @@
 //! What is different about some calls, such as those that were not good: for each value of each dimension its share of them against
 //! its share of all calls.
 
+pub(crate) mod chosen;
+
 use leptos::prelude::*;
 use viz::bar::Part;
 use viz::format::{self, Unit};

@@ -1,16 +1,16 @@
 //! Latency: how often how long, percentiles, where the first token's time goes, and who is slow.
 
-pub(crate) mod chosen;
 pub(crate) mod questions;
 
-use chosen::Chosen;
 use leptos::prelude::*;
 use questions::{Metric, Questions};
 use viz::bar::Part;
 use viz::format::{self, Unit};
 use viz::heat::{Cell, HeatMap};
 
-use super::{TTFT_LIMIT_S, different};
+use super::TTFT_LIMIT_S;
+use super::different::chosen::{Chosen, Compared, Otherwise};
+use super::different::view as ranked;
 use crate::ask::{Answer, Asked, Row};
 use crate::frame::{self, Place, Sheet};
 use crate::panel::plot::{Axis, P50, P90, P99, heat_map, line_chart, series_of, stack_chart};
@@ -221,38 +221,29 @@ fn panels(visit: &Visit, view: &View, scope: &Scope, questions: &Questions<'_>, 
     .into_any()
 }
 
+/// What is compared unless somebody draws a box.
+const SLOWEST: Otherwise = Otherwise {
+    title: "What is different about the slowest twentieth",
+    words: "among the slowest",
+    none: "No call is slower than others",
+    note: "calls from the 95th percentile on against all calls; a node leads to its page, all else narrows this one",
+    back: "Back to the slowest twentieth",
+};
+
 /// The calls that were chosen, or the slowest, against all.
 fn compared(visit: &Visit, view: &View, scope: &Scope, questions: &Questions<'_>, asks: &Asks) -> AnyView {
-    let others = View { chosen: None, ..*view };
-    let mut hidden = scope.fields();
-    others.fields().iter().for_each(|(name, value)| hidden.set(name, value.to_owned()));
-    let form = chosen::form("/latency", view.chosen, &hidden);
-    let (title, words, note) = match questions.chosen() {
-        Some(chosen) => (
-            format!("What is different about the calls {}", chosen.words()),
-            ("in the box", "No call lies there"),
-            "calls in the box against all calls of the range; a node leads to its page, all else narrows this one",
-        ),
-        None => (
-            "What is different about the slowest twentieth".to_owned(),
-            ("among the slowest", "No call is slower than others"),
-            "calls from the 95th percentile on against all calls; a node leads to its page, all else narrows this one",
-        ),
-    };
-    let clear = view.chosen.map(|_| {
-        let link = others.link(scope);
-        view! { <p class="links"><a href=link>"Back to the slowest twentieth"</a></p> }
-    });
+    let mut rest = scope.fields();
+    View { chosen: None, ..*view }.fields().iter().for_each(|(name, value)| rest.set(name, value.to_owned()));
+    let compared = Compared { asked: view.chosen, chosen: questions.chosen(), otherwise: &SLOWEST };
     let Some(asked) = &asks.different else {
-        if view.chosen.is_none() {
-            return ().into_any();
-        }
+        let Some(back) = compared.back("/latency", &rest) else { return ().into_any() };
         let why = "Calls are told apart in shorter ranges, or where the page is narrowed to a tenant; gaps between tokens are not calls.";
-        return panel("different", &title, "", &[], view! { {hint(why)}{clear} }.into_any());
+        return panel("different", &compared.title(), "", &[], view! { {hint(why)}{back} }.into_any());
     };
     let narrowed = |scope: &Scope| view.link(scope);
-    let body = answered(visit, asked, |answer| different::view(answer, words, scope, &narrowed));
-    panel("different", &title, note, &[asked], view! { {form}{clear}{body} }.into_any())
+    let body = answered(visit, asked, |answer| ranked(answer, compared.words(), scope, &narrowed));
+    let controls = compared.controls("/latency", &rest);
+    panel("different", &compared.title(), compared.note(), &[asked], view! { {controls}{body} }.into_any())
 }
 
 /// A heat map out of rows with `bucket`, `level` and `calls`.

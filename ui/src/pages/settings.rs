@@ -7,15 +7,18 @@ use viz::format::Unit;
 use super::requests::stamp;
 use crate::ask::{Answer, Asked, Row};
 use crate::frame::{self, Place, Sheet, keys};
-use crate::panel::{answered, heads, hint, number, panel, table, text};
+use crate::panel::{answered, heads, hint, number, panel, panel_of_now, table, text, words};
 use crate::server::{App, Visit};
 use crate::sql::Where;
 use crate::urlstate::Scope;
+use crate::zone;
 
 /// How one column of an answer is shown.
 #[derive(Clone, Copy)]
 enum As {
     Text,
+    /// Text that may be long, in lines.
+    Words,
     Moment,
     Number(Unit),
 }
@@ -72,7 +75,7 @@ const SENDERS: Columns = &[
     ("measured_at", "measures at the", As::Text),
     ("ttft_definition", "what it calls its first token", As::Text),
     ("calls", "#calls", As::Number(Unit::Count)),
-    ("tells", "what it tells", As::Text),
+    ("tells", "what it tells", As::Words),
     ("last", "last seen (UTC)", As::Moment),
 ];
 
@@ -99,16 +102,16 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
     );
     frame::render(app, visit, || {
         let list = |asked: &Asked, label, columns, none: &'static str| {
-            answered(visit, asked, |answer| list(answer, label, columns, none))
+            answered(visit, asked, |answer| list(answer, label, columns, none, visit.now_us))
         };
         let body = view! {
             {panel("senders", "Who sends calls", "in this range", &[&senders], list(&senders, "Who sends calls", SENDERS, "Nobody sent a call in this range."))}
             {panel("drops", "What was not stored as it was meant", "in this range", &[&drops], list(&drops, "What was not stored", DROPS, "Nothing was dropped, refused or set aside in this range."))}
-            {panel("collectors", "Collectors", "rates between the last two samples", &[&collectors], list(&collectors, "Collectors", COLLECTORS, "No collector has written a sample yet: they do every ten seconds."))}
-            {panel("tables", "Tables", "what readers see now", &[&fresh], list(&fresh, "Tables", FRESHNESS, "There is no table yet."))}
-            {panel("rollups", "Roll-ups", "windows that pages read instead of rows", &[&rollups], list(&rollups, "Roll-ups", ROLLUPS, "No window is built yet: the first is a minute after its end."))}
-            {panel("reference", "Prices, power models and grids", "what money, watts and grams rest on", &[&reference], list(&reference, "Reference data", REFERENCE, "There is no reference data."))}
-            <section class="panel" id="keyboard"><header><h2>"Keyboard"</h2><span class="note">"where the web bundle is served"</span></header>{keys::map()}</section>
+            {panel_of_now("collectors", "Collectors", "rates between the last two samples", &[&collectors], list(&collectors, "Collectors", COLLECTORS, "No collector has written a sample yet: they do every ten seconds."))}
+            {panel_of_now("tables", "Tables", "what readers see now", &[&fresh], list(&fresh, "Tables", FRESHNESS, "There is no table yet."))}
+            {panel_of_now("rollups", "Roll-ups", "windows that pages read instead of rows", &[&rollups], list(&rollups, "Roll-ups", ROLLUPS, "No window is built yet: the first is a minute after its end."))}
+            {panel_of_now("reference", "Prices, power models and grids", "what money, watts and grams rest on", &[&reference], list(&reference, "Reference data", REFERENCE, "There is no reference data."))}
+            <section class="panel" id="keyboard"><header><div><h2>"Keyboard"</h2><span class="note">"where the web bundle is served"</span></div></header>{keys::map()}</section>
         }
         .into_any();
         Sheet {
@@ -145,14 +148,14 @@ fn senders_sql(span: (i64, i64)) -> String {
 
 const REFERENCE_SQL: &str = "SELECT 'prices' AS what, confidence, count(*) AS rows, count(DISTINCT host_type) AS about, max(as_of) AS as_of FROM prices GROUP BY confidence\nUNION ALL\nSELECT 'power models', confidence, count(*), count(DISTINCT device), max(as_of) FROM power_models GROUP BY confidence\nUNION ALL\nSELECT 'grids', confidence, count(*), count(DISTINCT region), max(as_of) FROM grid GROUP BY confidence\nORDER BY what DESC, rows DESC";
 
-fn list(answer: &Answer, label: &'static str, columns: Columns, none: &'static str) -> AnyView {
+fn list(answer: &Answer, label: &'static str, columns: Columns, none: &'static str, now_us: i64) -> AnyView {
     if answer.first().is_none() {
         return hint(none);
     }
     let lines: Vec<_> = answer
         .rows()
         .map(|row| {
-            let cells: Vec<_> = columns.iter().map(|(name, _, form)| cell(&row, name, *form)).collect();
+            let cells: Vec<_> = columns.iter().map(|(name, _, form)| cell(&row, name, *form, now_us)).collect();
             view! { <tr>{cells}</tr> }
         })
         .collect();
@@ -160,10 +163,34 @@ fn list(answer: &Answer, label: &'static str, columns: Columns, none: &'static s
     table(label, heads(&names), lines.into_any())
 }
 
-fn cell(row: &Row<'_>, column: &str, form: As) -> AnyView {
+fn cell(row: &Row<'_>, column: &str, form: As, now_us: i64) -> AnyView {
     match form {
         As::Text => text(row.text(column)),
-        As::Moment => text(row.time(column).map(stamp).as_deref()),
+        As::Words => words(row.text(column)),
+        As::Moment => text(row.time(column).map(|at| moment(at, now_us)).as_deref()),
         As::Number(unit) => number(row.number(column), unit),
+    }
+}
+
+/// What lies longer back than this has its year, µs.
+const LONG_AGO_US: i64 = 300 * 86_400_000_000;
+
+/// Day and time of day; of what is long ago the day with its year, for its month alone could be any year's.
+fn moment(at_us: i64, now_us: i64) -> String {
+    match now_us - at_us > LONG_AGO_US {
+        true => zone::local(at_us).chars().take(10).collect(),
+        false => stamp(at_us),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_long_ago_has_its_year() {
+        let noon = 1_795_953_600_000_000;
+        assert_eq!(moment(noon, noon + 1), "11-29 12:00:00.000");
+        assert_eq!(moment(1_577_836_800_000_000, noon), "2020-01-01");
     }
 }

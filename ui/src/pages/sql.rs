@@ -117,7 +117,7 @@ fn pinned(statement: Option<&str>, versions: &Versions) -> Option<AnyView> {
 fn starts() -> AnyView {
     let links = STARTS.map(|(name, sql)| view! { <li><a href=sql_link(sql)>{name}</a></li> });
     view! {
-        <section class="panel"><header><h2>"Start from"</h2></header><ul class="starts">{links.into_iter().collect_view()}</ul></section>
+        <section class="panel"><header><div><h2>"Start from"</h2></div></header><ul class="starts">{links.into_iter().collect_view()}</ul></section>
     }
     .into_any()
 }

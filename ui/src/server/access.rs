@@ -20,7 +20,7 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 use service::metrics::Registry;
 use service::origin::{self, Origin};
-use service::principal::{Attempts, Principal, Principals, Role, Sessions, Shares, Token};
+use service::principal::{Attempts, Principal, Principals, Refused, Role, Sessions, Shares, Token};
 use service::tls::Peer;
 use service::{Deps, Error, Kind};
 use telemetry::contract::{Answering, ApiError, QueryApi, SqlRequest};
@@ -98,6 +98,13 @@ impl Access {
         self.metrics.counter(name, help, &[("outcome", outcome.to_owned())]).inc();
     }
 
+    /// Notes how long a step of making a page took. `page` is the first word of a path that there is.
+    pub(crate) fn took(&self, page: &str, step: &'static str, took: Duration) {
+        let help = "How long a page of the dashboard took: until its answers were there (asked), and to write it from them (drawn).";
+        let labels = [("page", page.to_owned()), ("step", step.to_owned())];
+        self.metrics.histogram("tokenwatt_ui_page_seconds", help, &labels).observe(took);
+    }
+
     /// Whether the browser spoke TLS, to this port or to a proxy before it. A browser that lies about it only fools itself.
     pub(super) fn is_secure(&self, headers: &HeaderMap) -> bool {
         self.tls || headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https")
@@ -118,7 +125,7 @@ impl Access {
     }
 
     /// Whose token this is, if it may read.
-    pub(super) fn admit(&self, token: &str) -> service::Result<Arc<Principal>> {
+    pub(super) fn admit(&self, token: &str) -> Result<Arc<Principal>, Refused> {
         self.principals.admit(Role::Reader, &Token::typed(token))
     }
 
@@ -215,6 +222,8 @@ pub(super) struct Gate {
     pub(super) apps: Arc<HashMap<String, App>>,
     /// The pages themselves, likewise.
     pages: Arc<HashMap<String, Router>>,
+    /// Pages of links.
+    pub(super) held: Arc<share::Held>,
 }
 
 impl Gate {
@@ -223,7 +232,8 @@ impl Gate {
         let readers = access.principals.iter().filter(|principal| principal.role == Role::Reader);
         let apps: HashMap<_, _> = readers.map(|reader| (reader.name.clone(), make(reader))).collect();
         let pages = apps.iter().map(|(name, app)| (name.clone(), super::pages(app.clone()))).collect();
-        Self { access: access.clone(), app, apps: Arc::new(apps), pages: Arc::new(pages) }
+        let held = Arc::new(share::Held::new(&app.options.clock));
+        Self { access: access.clone(), app, apps: Arc::new(apps), pages: Arc::new(pages), held }
     }
 
     pub(super) fn router(self) -> Router {

@@ -7,8 +7,8 @@ use axum::body::Bytes;
 use axum::extract::{FromRequest, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
-use service::principal::Principal;
-use service::{Error, Kind};
+use service::Error;
+use service::principal::{Principal, Refusal};
 
 use super::access::{Gate, address, set};
 use super::is_local;
@@ -65,15 +65,19 @@ pub(super) async fn enter(State(gate): State<Gate>, request: Request) -> Respons
         // Never refused for what others tried from the same address.
         Ok(principal) => entered(&gate, &headers, &principal, &next),
         Err(wrong) => {
-            let error = access.attempts.check(from).err().unwrap_or(wrong);
-            let outcome = outcome(&error);
-            access.count("login", outcome);
+            let (why, error) = match access.attempts.check(from) {
+                Err(throttled) => (None, throttled),
+                Ok(()) => (Some(wrong.why), wrong.error),
+            };
+            access.count("login", outcome(why));
             let address = from.map_or_else(String::new, |ip| ip.to_string());
-            tracing::warn!(outcome, address, reason = error.message(), "login refused");
-            if outcome != "throttled" {
+            tracing::warn!(outcome = outcome(why), address, reason = error.message(), "login refused");
+            if why.is_some() {
                 access.attempts.failed(from);
             }
-            refused(&gate, &headers, from, next, &error)
+            let notice = notice(why, &error);
+            let is_readable = is_readable(&gate, &headers, from);
+            refused(&gate, &headers, Form { next, notice: Some(notice), is_readable }, &error)
         }
     }
 }
@@ -96,28 +100,33 @@ fn entered(gate: &Gate, headers: &HeaderMap, principal: &Arc<Principal>, next: &
     response
 }
 
-/// What an attempt came to, for counting: never the token, nor whose it is.
-fn outcome(error: &Error) -> &'static str {
-    match error.kind() {
-        Kind::Throttled { .. } => "throttled",
-        Kind::Denied => "role",
-        Kind::Unauthenticated if error.message().contains("expired") => "expired",
-        Kind::Unauthenticated => "unknown",
-        _ => "failed",
+/// What an attempt came to, for counting: never the token, nor whose it is. None: there were too many before it.
+fn outcome(why: Option<Refusal>) -> &'static str {
+    match why {
+        None => "throttled",
+        Some(Refusal::Unknown) => "unknown",
+        Some(Refusal::Expired) => "expired",
+        Some(Refusal::Role) => "role",
     }
 }
 
-/// The form again, with what is wrong and what to do.
-fn refused(gate: &Gate, headers: &HeaderMap, from: Option<IpAddr>, next: String, error: &Error) -> Response {
-    let text = match outcome(error) {
-        "unknown" => "This token belongs to nobody here. Copy all of it: tw_ and 64 letters and digits.".to_owned(),
-        "role" => format!("{} The dashboard is for readers.", sentence(error.message())),
-        _ => sentence(error.message()),
-    };
-    let notice = Some(Notice::refused(text, error.hint().filter(|_| outcome(error) == "expired")));
-    let status = error.kind().http_status();
-    let mut response =
-        shown(gate, headers, Form { next, notice, is_readable: is_readable(gate, headers, from) }, status);
+/// What is wrong, and what to do.
+fn notice(why: Option<Refusal>, error: &Error) -> Notice {
+    let said = sentence(error.message());
+    match why {
+        None => Notice::refused(said, None),
+        Some(Refusal::Unknown) => {
+            let words = "This token belongs to nobody here. Copy all of it: tw_ and 64 letters and digits.";
+            Notice::refused(words.to_owned(), None)
+        }
+        Some(Refusal::Expired) => Notice::refused(said, error.hint()),
+        Some(Refusal::Role) => Notice::refused(format!("{said} The dashboard is for readers."), None),
+    }
+}
+
+/// The form again.
+fn refused(gate: &Gate, headers: &HeaderMap, form: Form, error: &Error) -> Response {
+    let mut response = shown(gate, headers, form, error.kind().http_status());
     if let Some(wait) = error.kind().retry_after() {
         set(&mut response, header::RETRY_AFTER, &wait.as_secs().max(1).to_string());
     }

@@ -1,5 +1,8 @@
 //! Links that show others one page as it was seen, read-only, for a while.
 
+mod held;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -7,10 +10,15 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use service::config::duration;
+use service::principal::Grant;
 use service::{Error, Kind};
+
+pub(super) use held::Held;
+use held::Made;
 
 use super::access::{Gate, answer, set};
 use super::{App, is_local};
+use crate::frame::Theme;
 use crate::pages;
 use crate::urlstate::{Fields, Scope};
 
@@ -90,30 +98,45 @@ fn base(headers: &HeaderMap) -> String {
     origin.filter(|origin| origin.contains("://")).unwrap_or_default().to_owned()
 }
 
-/// The page of a link, made anew with the rights of whoever shared it.
+/// The page of a link, with the rights of whoever shared it, as it was made within the last minute.
 pub(super) async fn shown(State(gate): State<Gate>, Path(link): Path<String>, request: Request) -> Response {
-    let headers = request.headers();
-    let visit = gate.app.visit("/", None, headers);
+    let theme = Theme::from_cookies(request.headers());
     let shares = gate.access.shares.as_ref().ok_or_else(|| Error::new(Kind::NotFound, "no links are made here"));
     let found = shares.and_then(|shares| shares.read(&link)).and_then(|(grant, by)| {
         let app = gate.apps.get(&by.name).ok_or_else(|| Error::internal("find the pages"))?;
-        Ok((App { shared: Some(Shared { by: grant.by, until_s: grant.until_s }), ..app.clone() }, grant.page))
+        Ok((app, grant))
     });
-    let (app, page) = match found {
+    let (app, grant) = match found {
         Ok(found) => found,
         Err(error) => {
             gate.access.count("share", "refused");
+            let visit = gate.app.visit("/", None, request.headers());
             let status = error.kind().http_status();
             return (status, Html(pages::share::ended(&gate.app, &visit, &error))).into_response();
         }
     };
-    let inner = headers.iter().fold(Request::get(&page), |inner, (name, value)| inner.header(name, value));
-    let Ok(inner) = inner.body(Body::empty()) else { return StatusCode::BAD_REQUEST.into_response() };
     gate.access.count("share", "opened");
-    let mut response = answer(super::pages(app), inner).await;
+    let key = (grant.by.clone(), grant.page.clone(), grant.until_s, theme);
+    let made = gate.held.page(key, page_of(app, grant, theme)).await;
+    let mut response = (made.status, Html(made.html.to_string())).into_response();
     set(&mut response, HeaderName::from_static("x-robots-tag"), "noindex");
     set(&mut response, header::CACHE_CONTROL, "private, no-store");
     response
+}
+
+/// Makes the page of a link. Of whoever opens it nothing is known here but the colours, for the next one sees the same.
+async fn page_of(app: &App, grant: Grant, theme: Theme) -> Made {
+    let shared = Shared { by: grant.by, until_s: grant.until_s };
+    let app = App { shared: Some(shared), asker: app.asker.apart(), ..app.clone() };
+    let asker = app.asker.clone();
+    let inner = Request::get(&grant.page).header(header::COOKIE, theme.cookie()).body(Body::empty());
+    let Ok(inner) = inner else {
+        return Made { status: StatusCode::BAD_REQUEST, html: Arc::from(""), is_whole: true };
+    };
+    let response = answer(super::pages(app), inner).await;
+    let status = response.status();
+    let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap_or_default();
+    Made { status, html: String::from_utf8_lossy(&body).into(), is_whole: asker.has_answered() }
 }
 
 #[cfg(test)]

@@ -424,6 +424,23 @@ async fn a_box_over_the_heat_map_is_compared_with_the_rest() {
     assert!(long.contains("Calls are told apart in shorter ranges"));
 }
 
+/// So they are on an objective, where the calls that were not good are compared without a box.
+#[tokio::test]
+async fn a_box_over_an_objective_is_compared_with_the_rest() {
+    let (_, plain) = get_page(Fleet::Busy, "/slo/ttft-eu").await;
+    assert!(plain.contains("of those not good") && plain.contains("Calls that were not good"), "{plain}");
+    assert!(!plain.contains("class=\"chosen\"") && plain.contains("name=\"box_low\""), "bounds can be typed");
+    let boxed = "box_from=1795953300000&box_to=1795953500000&box_low=0.4&box_high=2";
+    let (_, html) = get_page(Fleet::Busy, &format!("/slo/ttft-eu?{boxed}")).await;
+    let words =
+        "What is different about the calls between 354\u{202f}ms and 2.00\u{202f}s, 11:55:00 UTC to 11:58:20 UTC";
+    assert!(html.contains(words), "{html}");
+    assert!(html.contains("<rect class=\"chosen\"") && html.contains("of those in the box"));
+    assert!(html.contains("Calls in the box") && html.contains("ttft_s &lt;= 2.0)"), "the list is of the box");
+    assert!(html.contains("Back to the calls that were not good"));
+    assert!(html.contains("type=\"hidden\" name=\"box_low\" value=\"0.4\""), "narrowing the page keeps the box");
+}
+
 #[tokio::test]
 async fn statements_of_other_sites_are_refused() {
     let from = |site: &str, method: &str, path: &str| {

@@ -189,7 +189,7 @@ pub fn svg(chart: &LineChart, hover: &str) -> String {
     if let Some((y, name)) = &frame.limit {
         let y = y + TOP;
         let _ = write!(out, r#"<line class="limit" x1="0" x2="100%" y1="{y:.1}" y2="{y:.1}"/>"#);
-        let _ = write!(out, r#"<text class="tick end limit" x="100%" y="{:.1}">{}</text>"#, y - 4.0, escape(name));
+        let _ = write!(out, r#"<text class="tick limit" x="64" y="{:.1}">{}</text>"#, y - 4.0, escape(name));
     }
     close(&mut out, TOP, PLOT);
     out

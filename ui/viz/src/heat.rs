@@ -104,7 +104,7 @@ pub fn svg(map: &HeatMap, hover: &str) -> String {
         && let Some(place) = y.at(limit.log2() * 4.0).map(|place| place + TOP)
     {
         let _ = write!(out, r#"<line class="limit" x1="0" x2="100%" y1="{place:.1}" y2="{place:.1}"/>"#);
-        let _ = write!(out, r#"<text class="tick end limit" x="100%" y="{:.1}">{}</text>"#, place - 4.0, escape(name));
+        let _ = write!(out, r#"<text class="tick limit" x="64" y="{:.1}">{}</text>"#, place - 4.0, escape(name));
     }
     close(&mut out, TOP, PLOT);
     out

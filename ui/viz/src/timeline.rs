@@ -202,34 +202,67 @@ fn course_lane(out: &mut String, course: &Course, top: f64, x: &Scale) {
     let _ = write!(out, r#"<path class="line batch" d="{}"/></svg>"#, path::steps(&course.samples, x, &y));
 }
 
-/// Tokens beyond this are drawn, but the pointer does not read them one by one.
-pub const HOVER_MOST: usize = 4_096;
-
-/// The samples for the pointer.
+/// What the pointer reads: each token, or where several share a column of the drawing the one with the longest gap, which is the
+/// stroke that is seen there, and how many there are.
 pub fn hover(tokens: &[Token], width_s: f64) -> Hover {
-    let tokens = tokens.get(..HOVER_MOST.min(tokens.len())).unwrap_or_default();
-    let series = |name: &str, slot, unit, value: fn(&Token) -> Option<f64>| HoverSeries {
+    let columns = columns(tokens, width_s);
+    let shares = columns.len() < tokens.len();
+    let series = |name: &str, slot, unit, value: &dyn Fn(&Column<'_>) -> Option<f64>| HoverSeries {
         name: name.to_owned(),
         slot,
         unit,
-        values: tokens.iter().map(|token| value(token).map(rounded)).collect(),
+        values: columns.iter().map(|column| value(column).map(rounded)).collect(),
     };
+    let gap = if shares { "longest gap" } else { "gap" };
+    let mut all = vec![
+        series(gap, 0, Unit::Seconds, &|column| column.token.gap_s),
+        series("batch", 1, Unit::Count, &|column| column.token.batch),
+    ];
+    if shares {
+        all.push(series("tokens here", 2, Unit::Count, &|column| Some(column.tokens as f64)));
+    }
     Hover {
         domain: (0.0, width_s),
-        x: tokens.iter().map(|token| (token.at_s * 1e6).round() / 1e6).collect(),
+        x: columns.iter().map(|column| (column.token.at_s * 1e6).round() / 1e6).collect(),
         wall: false,
         zone: Zone::default(),
-        series: vec![
-            series("gap", 0, Unit::Seconds, |token| token.gap_s),
-            series("batch", 1, Unit::Count, |token| token.batch),
-        ],
+        series: all,
         levels: None,
         words: STALLS
             .iter()
             .map(|stall| if *stall == "decode" { String::new() } else { format!("{stall} stall") })
             .collect(),
-        word_of: tokens.iter().map(|token| token.stall).collect(),
+        word_of: columns.iter().map(|column| column.token.stall).collect(),
     }
+}
+
+/// A stroke as it is seen.
+struct Column<'a> {
+    token: &'a Token,
+    /// How many tokens it stands for.
+    tokens: usize,
+}
+
+/// One column a token while there is room for each, else one for each unit of the drawing's width.
+fn columns(tokens: &[Token], width_s: f64) -> Vec<Column<'_>> {
+    if tokens.len() as f64 <= WIDTH {
+        return tokens.iter().map(|token| Column { token, tokens: 1 }).collect();
+    }
+    let x = Scale::linear((0.0, width_s.max(1e-9)), (0.0, WIDTH));
+    let mut columns: Vec<(i64, Column<'_>)> = Vec::new();
+    for token in tokens {
+        let Some(place) = x.at(token.at_s).map(|place| place.round() as i64) else { continue };
+        match columns.last_mut() {
+            Some((last, column)) if *last == place => {
+                column.tokens += 1;
+                if token.gap_s > column.token.gap_s {
+                    column.token = token;
+                }
+            }
+            _ => columns.push((place, Column { token, tokens: 1 })),
+        }
+    }
+    columns.into_iter().map(|(_, column)| column).collect()
 }
 
 #[cfg(test)]
@@ -253,6 +286,19 @@ mod tests {
         assert_eq!(svg.matches("<path class=\"stroke").count(), 2);
         assert!(svg.contains("stall-prefill"));
         assert!(svg.len() < 40_000, "{}", svg.len());
+    }
+
+    #[test]
+    fn the_pointer_reads_what_is_seen_and_says_how_many_share_it() {
+        let read = |count: usize| hover(&many(count), 0.2 + count as f64 * 0.02);
+        let few = read(900);
+        assert_eq!((few.x.len(), few.series.len(), few.series[0].name.as_str()), (900, 2, "gap"));
+        let many = read(8_000);
+        assert!(many.x.len() <= WIDTH as usize + 1 && many.x.is_sorted(), "{}", many.x.len());
+        let here = many.series.iter().find(|series| series.name == "tokens here").unwrap();
+        assert_eq!(here.values.iter().flatten().sum::<f64>(), 8_000.0, "none is left out");
+        let stall = many.word_of.iter().position(|word| *word == 1).unwrap();
+        assert_eq!(many.series[0].values[stall], Some(0.9), "the long gap is the one that is read");
     }
 
     #[test]

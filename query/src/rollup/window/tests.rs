@@ -193,12 +193,32 @@ fn a_rate_restates_hours_that_are_charged() {
     let rate = file((NOON - 60, NOON - 60), NOON + 600, &[("minutes", &(NOON - 60).to_string()), ("level", "1")]);
     let came = [Some(vec![]), Some(vec![Arrival { version: 6, file: Arc::new(rate) }])];
     let hours = |built: &Built| -> Vec<(i64, i64)> {
-        let aged = built.aged(costs, &news(costs, &sources, &came), (0, hour(8)));
+        let aged = built.aged(costs, &news(costs, &sources, &came, &(0..hour(9))), (0, hour(8)));
         aged.iter().map(|range| ((range.start / MINUTE_US - NOON) / 60, (range.end / MINUTE_US - NOON) / 60)).collect()
     };
     assert_eq!(hours(&built), [(0, 1), (3, 5)]);
     built.empty.insert(hour(4), versions("exchange_rates", 6));
     assert_eq!(hours(&built), [(0, 1), (3, 4)]);
+}
+
+/// A list of hosts makes windows where nothing was heard of anybody, as far back as raw rows are kept and until what is built ends.
+#[test]
+fn a_list_of_hosts_restates_hours_without_rows() {
+    let costs = ROLLUPS[5];
+    let hour = |hour: i64| (NOON + hour * 60) * MINUTE_US;
+    let built = Built { through_us: hour(4), settled: versions("inventory", 5), ..Built::default() };
+    let list = file((NOON + 90, NOON + 100), NOON + 600, &[]);
+    let sources =
+        [Arc::new(lake::Snapshot { table: &telemetry::table::INVENTORY, ..lake_snapshot(vec![list.clone()]) })];
+    let came = [Some(vec![Arrival { version: 6, file: Arc::new(list) }])];
+    let stale = |floor_us: i64| -> Vec<(i64, i64)> {
+        let stale = built.stale(costs, &news(costs, &sources, &came, &(floor_us..hour(4))), floor_us);
+        stale.iter().map(|range| ((range.start / MINUTE_US - NOON) / 60, (range.end / MINUTE_US - NOON) / 60)).collect()
+    };
+    assert_eq!(stale(0), [(1, 4)]);
+    assert_eq!(stale(hour(3)), [(3, 4)]);
+    let next = files_with_rows(costs, &sources, hour(4), hour(6));
+    assert_eq!(next.into_iter().collect::<Vec<_>>(), [hour(4), hour(5)], "and those that are built next");
 }
 
 /// What the fee of a commitment of years covers is no hours of a host, let alone what a wrong date makes of it.

@@ -13,7 +13,7 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use serde_json::json;
-use telemetry::table::{DEVICES, PRICES, REQUESTS, TOKENS};
+use telemetry::table::{DEVICES, PRICES, REQUESTS, RESTATEMENTS, TOKENS};
 
 use super::super::cost::{INF2, price, seen};
 use super::super::restatements::{import_discount, import_price};
@@ -110,8 +110,8 @@ async fn a_process_may_die_between_any_two_writes() {
     }
 }
 
-/// An hour at 60 USD is restated to 90 by a process that dies, and a discount comes before the next one finishes. However far the first
-/// came, the history leads from 60 to what the hour is, each line beginning where the one before ends.
+/// An hour at 60 USD is restated to 90 by a process that dies, and a discount comes before the next one finishes; meanwhile small files are
+/// merged. However far the first came, the history leads from 60 to what the hour is, each line beginning where the one before ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_history_of_an_hour_has_no_gap_whenever_a_process_dies() {
     for writes in 0..6_i64 {
@@ -129,7 +129,9 @@ async fn the_history_of_an_hour_has_no_gap_whenever_a_process_dies() {
         assert_eq!(outcome.is_err(), died, "{outcome:?} after {writes} writes");
         store.left.store(ENOUGH, Ordering::SeqCst);
         import_discount(&site, "edp").await;
-        site.clock.set(NOON + 91 * MINUTE);
+        // the day is over, so that what lies in it becomes one file
+        site.clock.set(NOON + 13 * 60 * MINUTE);
+        site.world.lake.compact(&RESTATEMENTS, &site.deps()).await.expect("merged");
         site.build().await;
         let sql =
             "SELECT list_before, effective_before, list_after, effective_after FROM restatements ORDER BY restated_at";
@@ -142,5 +144,27 @@ async fn the_history_of_an_hour_has_no_gap_whenever_a_process_dies() {
         let stored = site.world.rows("SELECT sum(list_cost), sum(effective_cost) FROM costs_1h").await;
         assert_eq!(stored, [now], "after {writes} writes: {history:?}");
         assert_eq!(stored[0], [json!("90.000000000000"), json!("45.000000000000")]);
+    }
+}
+
+/// What the next round leaves behind it is merged like anything else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_history_is_merged_once_its_round_is_over() {
+    let site = Site::new().await;
+    site.world.write(&PRICES, &[price(INF2, "on_demand", "60", json!({}))]).await;
+    site.world.write(&DEVICES, &seen("i-1", INF2, 0, 60)).await;
+    site.clock.set(NOON + 90 * MINUTE);
+    site.build().await;
+    let compact = async || {
+        site.world.lake.compact(&RESTATEMENTS, &site.deps()).await.expect("merged");
+        let snapshot = site.world.lake.snapshot(RESTATEMENTS.name, None).await.expect("readable");
+        let merged = snapshot.files.iter().filter(|file| file.tags.contains_key("level")).count();
+        (snapshot.files.len(), merged, snapshot.rows())
+    };
+    for (usd, files) in [(90, (1, 0, Some(1))), (80, (2, 1, Some(2))), (70, (2, 1, Some(3)))] {
+        import_price(&site, "mine", usd, NOON - 60 * MINUTE).await;
+        site.clock.advance(std::time::Duration::from_secs(13 * 3_600));
+        site.build().await;
+        assert_eq!(compact().await, files, "at {usd} USD");
     }
 }

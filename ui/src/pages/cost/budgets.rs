@@ -6,7 +6,7 @@ use viz::format::{self, Unit};
 
 use crate::ask::{Answer, Asked, Row};
 use crate::pages::requests::stamp;
-use crate::panel::{answered, heads, number, panel, shares, table, text};
+use crate::panel::{answered, heads, number, panel_of_now, shares, table, text, words};
 use crate::server::Visit;
 
 /// The fullest first.
@@ -19,7 +19,7 @@ pub(super) fn panel_of(visit: &Visit, asked: &Asked) -> Option<AnyView> {
     }
     let note =
         "of their own periods, now; the forecast is what is spent and the last 24 hours' rate to the period's end";
-    Some(panel("budgets", "Budgets", note, &[asked], answered(visit, asked, view)))
+    Some(panel_of_now("budgets", "Budgets", note, &[asked], answered(visit, asked, view)))
 }
 
 fn view(answer: &Answer) -> AnyView {
@@ -30,8 +30,8 @@ fn view(answer: &Answer) -> AnyView {
 }
 
 fn line(row: &Row<'_>) -> AnyView {
-    let words = |column: &str| row.text(column).unwrap_or(format::UNKNOWN).to_owned();
-    let status = words("status");
+    let named = |column: &str| row.text(column).unwrap_or(format::UNKNOWN).to_owned();
+    let status = named("status");
     let class = match status.as_str() {
         "within" => "status ok",
         "over" => "status error",
@@ -47,8 +47,8 @@ fn line(row: &Row<'_>) -> AnyView {
     let band = band.map(|band| view! { <small>{band}</small> });
     view! {
         <tr>
-            <th scope="row">{words("name")}<small>{format!("per {}, {}", words("period"), words("enforcement"))}</small></th>
-            <td>{words("allocation_value")}<small>{words("allocation_key")}</small></td>
+            <th scope="row">{named("name")}<small>{format!("per {}, {}", named("period"), named("enforcement"))}</small></th>
+            <td>{named("allocation_value")}<small>{named("allocation_key")}</small></td>
             <td><span class=class>{status}</span></td>
             {number(row.number("budget_usd"), Unit::Usd)}
             {number(row.number("spent_usd"), Unit::Usd)}
@@ -56,9 +56,14 @@ fn line(row: &Row<'_>) -> AnyView {
             {number(share, Unit::Ratio)}
             {number(row.number("burn_usd_per_day"), Unit::Usd)}
             <td class="num">{usd("forecast_usd")}{band}</td>
-            {text(row.time("exhausted_at").map(stamp).as_deref())}
-            {text(row.text("basis"))}
+            {text(row.time("exhausted_at").map(minute).as_deref())}
+            {words(row.text("basis"))}
         </tr>
     }
     .into_any()
+}
+
+/// Day and time of day to the minute: a forecast knows no more.
+fn minute(at_us: i64) -> String {
+    stamp(at_us).chars().take("01-31 12:00".len()).collect()
 }

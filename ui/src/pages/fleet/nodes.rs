@@ -255,7 +255,6 @@ pub(crate) fn list(nodes: &[Node], scope: &Scope) -> AnyView {
         "engine time",
         "#power",
         "#per hour",
-        "version",
     ];
     table("Nodes", heads(&names), lines.into_any())
 }
@@ -274,6 +273,7 @@ fn line(node: &Node, scope: &Scope) -> AnyView {
         None => view! { <td>{format::UNKNOWN}</td> }.into_any(),
     };
     let watts = node.watts.is_some().then(|| view! { <small>{node.energy_basis.clone()}</small> });
+    let version = (!node.versions.is_empty()).then(|| view! { <small>{format!("version {}", node.versions)}</small> });
     let price = match node.usd_per_hour {
         None => view! { <small class="warn">"no price"</small> },
         Some(_) if node.price_basis.contains("assumed") => view! { <small class="warn">"assumed on-demand"</small> },
@@ -283,7 +283,7 @@ fn line(node: &Node, scope: &Scope) -> AnyView {
         <tr>
             <th scope="row"><i class=dot title=word></i><a href=node.link(scope)>{node.host.clone()}</a><small>{node.models.clone()}</small>{silent}</th>
             <td>{node.region.clone()}</td>
-            <td>{node.host_type.clone()}</td>
+            <td>{node.host_type.clone()}{version}</td>
             <td class="num" class:crit=over>{format::text(node.ttft_p99, Unit::Seconds)}</td>
             {number(node.requests_per_s, Unit::Plain)}
             {number(node.tokens_per_s, Unit::Plain)}
@@ -294,7 +294,6 @@ fn line(node: &Node, scope: &Scope) -> AnyView {
             {time}
             <td class="num">{format::text(node.watts, Unit::Watts)}{watts}</td>
             <td class="num">{format::text(node.usd_per_hour, Unit::UsdPerHour)}{price}</td>
-            <td>{node.versions.clone()}</td>
         </tr>
     }
     .into_any()

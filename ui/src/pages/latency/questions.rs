@@ -2,8 +2,8 @@
 //! minutes, whose histograms add up.
 
 use super::View;
-use super::chosen::Chosen;
 use crate::pages::different;
+use crate::pages::different::chosen::Chosen;
 use crate::sql::{Where, bucket, minute_step, quantiles, step};
 use crate::urlstate::{Dimension, Scope};
 

@@ -8,17 +8,19 @@ use super::Objectives;
 use super::terms::{self, FAST, SLOW, State, Terms};
 use crate::ask::{Answer, Asked};
 use crate::frame::{self, Place, Sheet};
+use crate::pages::different::chosen::{Chosen, Compared, Otherwise};
 use crate::pages::{different, latency, requests};
 use crate::panel::plot::{Axis, line_chart, series_of};
 use crate::panel::{answered, failed, hint, panel};
 use crate::server::{App, Visit};
 use crate::sql::{Where, bucket, literal, minute_step, minutes, step};
-use crate::urlstate::{Dimension, Scope, path};
+use crate::urlstate::{Dimension, Fields, Scope, path};
 
 /// Calls in the list.
 const CALLS: usize = 12;
 
 struct Asks {
+    compared: Compared<'static>,
     course: Asked,
     before: Asked,
     heat: Option<Asked>,
@@ -45,6 +47,7 @@ pub(crate) async fn page(app: &App, visit: &Visit, name: &str) -> String {
         Sheet {
             filters: &Dimension::ALL,
             trail: vec![("SLOs".to_owned(), scope.link("/slo"))],
+            keep: asks.as_ref().map(|asks| boxed(Fields::default(), &asks.compared)).unwrap_or_default(),
             renews: true,
             body,
             choices: Some(choices),
@@ -63,8 +66,41 @@ fn unknown(name: &str, scope: &Scope) -> AnyView {
     .into_any()
 }
 
+/// What is compared unless somebody draws a box.
+const NOT_GOOD: Otherwise = Otherwise {
+    title: "What is different about them",
+    words: "not good",
+    none: "Every call was good",
+    note: "share of the calls that were not good against share of all calls that count; a node leads to its page, all else narrows this one",
+    back: "Back to the calls that were not good",
+};
+
+/// What the page's address compares; an objective whose calls have no place on a map has no box.
+fn compared(visit: &Visit, terms: &Terms, span: (i64, i64)) -> Compared<'static> {
+    let asked = Chosen::parse(&Fields::parse(&visit.query)).filter(|_| terms.column().is_some());
+    Compared { asked, chosen: asked.map(|asked| asked.on_grid(step(span) * 1_000_000)), otherwise: &NOT_GOOD }
+}
+
+/// Fields with those of the box.
+fn boxed(mut fields: Fields, compared: &Compared<'_>) -> Fields {
+    if let Some(asked) = &compared.asked {
+        asked.write(&mut fields);
+    }
+    fields
+}
+
+/// What holds of the calls that are compared with all that count.
+fn meant(terms: &Terms, compared: &Compared<'_>) -> String {
+    match compared.chosen.zip(terms.column()) {
+        Some((chosen, column)) => chosen.condition(column),
+        None => terms.is_bad(),
+    }
+}
+
 async fn ask(app: &App, visit: &Visit, scope: &Scope, terms: &Terms) -> Asks {
     let span = scope.resolve(visit.now_us);
+    let compared = compared(visit, terms, span);
+    let meant = meant(terms, &compared);
     let ask = |name, sql| app.asker.panel(name, visit.now_us, sql);
     let heat = async {
         match terms.column() {
@@ -76,11 +112,11 @@ async fn ask(app: &App, visit: &Visit, scope: &Scope, terms: &Terms) -> Asks {
         ask("slo detail.burn", course_sql(terms, span)),
         ask("slo detail.budget before", before_sql(terms, span)),
         heat,
-        ask("slo detail.different", different::sql(&terms.is_bad(), &counting(terms, scope, span))),
-        ask("slo detail.measures", different::measures_sql(&terms.is_bad(), &counting(terms, scope, span))),
-        ask("slo detail.calls", calls_sql(terms, scope, span)),
+        ask("slo detail.different", different::sql(&meant, &counting(terms, scope, span))),
+        ask("slo detail.measures", different::measures_sql(&meant, &counting(terms, scope, span))),
+        ask("slo detail.calls", calls_sql(terms, scope, span, &meant)),
     );
-    Asks { course, before, heat, different, measures, calls }
+    Asks { compared, course, before, heat, different, measures, calls }
 }
 
 fn course_sql(terms: &Terms, span: (i64, i64)) -> String {
@@ -116,8 +152,8 @@ fn counting(terms: &Terms, scope: &Scope, span: (i64, i64)) -> String {
     format!("latency\n{}", terms.counting(Where::scope(scope, span)).clause())
 }
 
-fn calls_sql(terms: &Terms, scope: &Scope, span: (i64, i64)) -> String {
-    let clause = terms.counting(Where::scope(scope, span)).and(terms.is_bad());
+fn calls_sql(terms: &Terms, scope: &Scope, span: (i64, i64), meant: &str) -> String {
+    let clause = terms.counting(Where::scope(scope, span)).and(meant.to_owned());
     let order = terms.column().unwrap_or("time");
     format!(
         "SELECT time, trace_id, span_id, region, host_id, model, tenant, status, queue_s, prefill_s, ttft_s, tpot_s, itl_max_s, e2e_s, output_tokens\nFROM requests\n{}\nORDER BY {order} DESC NULLS LAST\nLIMIT {CALLS}",
@@ -134,40 +170,50 @@ fn panels(visit: &Visit, scope: &Scope, terms: &Terms, objectives: &Objectives, 
         // Without what came before, what is left is not known.
         Err(failure) => failed(visit, failure, &asks.before.sql),
     });
-    let heat = asks.heat.as_ref().map(|asked| {
-        let axis = Axis { span_us, step_s: step(span_us) };
-        let body = answered(visit, asked, |answer| latency::heat(answer, axis, &terms.name, terms.threshold, None));
-        panel(
-            "heat",
-            "How the calls lie",
-            "calls that count, by what is measured; above the line is not good",
-            &[asked],
-            body,
-        )
-    });
-    let here = path(&["slo", &terms.name]);
-    let different = answered(visit, &asks.different, |answer| {
-        different::view(answer, ("not good", "Every call was good"), scope, &|scope| scope.link(&here))
-    });
-    let measures = answered(visit, &asks.measures, |answer| different::measures(answer, "not good"));
-    let calls = answered(visit, &asks.calls, |answer| {
-        requests::calls("Calls that were not good", "Every call that counts was good.", answer, scope)
-    });
-    let note = "share of the calls that were not good against share of all calls that count; a node leads to its page, all else narrows this one";
+    let of = format!("of the calls of the last {} days so far", terms.window_days);
+    let alerts = format!("alerts: {FAST}× over 5 min and 1 h, {SLOW}× over 30 min and 6 h");
     view! {
         {state(terms, objectives)}
         <div class="pair">
-            {panel("budget", "Budget left", &format!("of the calls of the last {} days so far", terms.window_days), &[&asks.course, &asks.before], budget)}
-            {panel("burn", "Burn rate", &format!("alerts: {FAST}× over 5 min and 1 h, {SLOW}× over 30 min and 6 h"), &[&asks.course], burn)}
+            {panel("budget", "Budget left", &of, &[&asks.course, &asks.before], budget)}
+            {panel("burn", "Burn rate", &alerts, &[&asks.course], burn)}
         </div>
-        {panel("different", "What is different about them", note, &[&asks.different], different)}
-        <div class="pair">
-            {panel("measures", "What they have more of", "means of the calls that were not good and of the others", &[&asks.measures], measures)}
-            {heat}
-        </div>
-        {panel("calls", "Calls that were not good", "the worst first", &[&asks.calls], calls)}
+        {comparison(visit, scope, terms, asks)}
     }
     .into_any()
+}
+
+/// The calls that are compared with all: what is different about them, how all lie, and which they are.
+fn comparison(visit: &Visit, scope: &Scope, terms: &Terms, asks: &Asks) -> AnyView {
+    let (here, compared) = (path(&["slo", &terms.name]), &asks.compared);
+    let (words, none) = compared.words();
+    let narrowed = |scope: &Scope| boxed(scope.fields(), compared).link(&here);
+    let different = answered(visit, &asks.different, |answer| different::view(answer, (words, none), scope, &narrowed));
+    let controls = asks.heat.as_ref().map(|_| compared.controls(&here, &scope.fields()));
+    let measures = answered(visit, &asks.measures, |answer| different::measures(answer, words));
+    let (list, order, none) = match compared.chosen {
+        Some(_) => ("Calls in the box", "the longest first", "No call lies there."),
+        None => ("Calls that were not good", "the worst first", "Every call that counts was good."),
+    };
+    let calls = answered(visit, &asks.calls, |answer| requests::calls(list, none, answer, scope));
+    view! {
+        {panel("different", &compared.title(), compared.note(), &[&asks.different], view! { {controls}{different} }.into_any())}
+        <div class="pair">
+            {panel("measures", "What they have more of", &format!("means of the calls {words} and of the others"), &[&asks.measures], measures)}
+            {heat(visit, scope, terms, asks)}
+        </div>
+        {panel("calls", list, order, &[&asks.calls], calls)}
+    }
+    .into_any()
+}
+
+fn heat(visit: &Visit, scope: &Scope, terms: &Terms, asks: &Asks) -> Option<AnyView> {
+    let asked = asks.heat.as_ref()?;
+    let span_us = scope.resolve(visit.now_us);
+    let axis = Axis { span_us, step_s: step(span_us) };
+    let draw = |answer: &Answer| latency::heat(answer, axis, &terms.name, terms.threshold, asks.compared.chosen);
+    let note = "calls that count, by what is measured; above the line is not good";
+    Some(panel("heat", "How the calls lie", note, &[asked], answered(visit, asked, draw)))
 }
 
 fn state(terms: &Terms, objectives: &Objectives) -> AnyView {

@@ -25,7 +25,7 @@ pub(super) fn view(answer: &Answer, columns: &Asked) -> AnyView {
     let rows: Vec<_> = own.filter_map(|row| line(&row, &below)).collect();
     view! {
         <nav class="panel tables" aria-label="Tables and views">
-            <header><h2>"Tables and views"</h2></header>
+            <header><div><h2>"Tables and views"</h2></div></header>
             <ul>{rows}</ul>
         </nav>
     }

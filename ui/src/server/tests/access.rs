@@ -1,6 +1,6 @@
 //! Who gets in, what each one sees, and what nobody gets: over the routes, as a browser and as somebody who means harm.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use axum::http::request::Builder;
 use service::Deps;
@@ -9,11 +9,12 @@ use telemetry::contract::{Answering, ApiError, SqlRequest};
 
 use super::*;
 
-/// Says who asked, in place of an answer.
-struct Named(String);
+/// Says who asked, in place of an answer, and counts.
+struct Named(String, Arc<AtomicUsize>);
 
 impl QueryApi for Named {
     fn sql(&self, _: SqlRequest) -> Answering<'_> {
+        self.1.fetch_add(1, Ordering::SeqCst);
         let message = format!("asked by {}", self.0);
         Box::pin(async move { Err(ApiError { kind: "denied".into(), message, hint: None }) })
     }
@@ -40,6 +41,8 @@ pub(super) struct House {
     hand: Arc<Hand>,
     state: tempfile::TempDir,
     readers: Vec<Principal>,
+    /// Statements that were asked.
+    asked: Arc<AtomicUsize>,
     /// Of `ann`, who sees everything.
     ann: String,
     /// Of `acme`, who sees one tenant.
@@ -79,7 +82,8 @@ impl House {
         let readers = vec![ann, acme, agent, Principal { expires, ..temp }];
         let state = tempfile::tempdir().unwrap();
         let hand = Arc::new(Hand(AtomicI64::new(0)));
-        let (router, access, deps) = open(&readers, &hand, state.path());
+        let asked = Arc::default();
+        let (router, access, deps) = open(&readers, &hand, state.path(), &asked);
         Self {
             router,
             access,
@@ -87,6 +91,7 @@ impl House {
             hand,
             state,
             readers,
+            asked,
             ann: ann_token,
             acme: acme_token,
             agent: agent_token,
@@ -96,7 +101,7 @@ impl House {
 
     /// The same after a restart with other settings.
     fn restarted(&self, readers: &[Principal]) -> Router {
-        open(readers, &self.hand, self.state.path()).0
+        open(readers, &self.hand, self.state.path(), &self.asked).0
     }
 
     async fn send(&self, request: Request<Body>) -> Response<Body> {
@@ -123,14 +128,22 @@ impl House {
     }
 }
 
-fn open(readers: &[Principal], hand: &Arc<Hand>, state: &std::path::Path) -> (Router, Access, Deps) {
+fn open(
+    readers: &[Principal],
+    hand: &Arc<Hand>,
+    state: &std::path::Path,
+    asked: &Arc<AtomicUsize>,
+) -> (Router, Access, Deps) {
     let mut deps = Deps::new(Arc::clone(hand) as SharedClock);
     deps.principals = Principals::new(readers, &deps.clock);
     let month = Duration::from_secs(30 * 86_400);
     let shares = Shares::open(&deps.principals, &deps.clock, state, month).unwrap();
     let access = Access::new(&deps, Duration::from_secs(12 * 3_600), Some(shares));
-    let answers: Answers =
-        Arc::new(|reader| Arc::new(Named(reader.map_or_else(|| "nobody".to_owned(), |reader| reader.name.clone()))));
+    let asked = Arc::clone(asked);
+    let answers: Answers = Arc::new(move |reader| {
+        let name = reader.map_or_else(|| "nobody".to_owned(), |reader| reader.name.clone());
+        Arc::new(Named(name, Arc::clone(&asked)))
+    });
     let options = Options { clock: deps.clock.clone(), ..Options::default() };
     (guarded(&answers, &access, options), access, deps)
 }
@@ -501,6 +514,54 @@ async fn a_link_shows_one_page_with_the_rights_of_whoever_made_it() {
     house.hand.0.store(3_600, Ordering::SeqCst);
     let (status, html) = gone(house.router.clone(), link).await;
     assert!(status == StatusCode::FORBIDDEN && html.contains("This link has ended"), "{html}");
+}
+
+/// However often a link is opened, its statements are asked once a minute; nothing of one who looks is shown to the next.
+#[tokio::test]
+async fn a_link_is_no_way_to_keep_the_server_busy() {
+    let house = House::new();
+    let acme = house.signed_in(&house.acme).await;
+    let (_, html) = shared(&house, &acme, "page=%2Fcost%3Frange%3D24h&for=1h").await;
+    let link = link_in(&html);
+    let open = async |cookie: &str| {
+        let request = browse(&link).header("cookie", cookie).header("user-agent", "<b>somebody</b>");
+        read(house.send(request.body(Body::empty()).unwrap()).await).await.1
+    };
+    let before = house.asked.load(Ordering::SeqCst);
+    let first = open("tokenwatt_theme=dark; other=seen").await;
+    let once = house.asked.load(Ordering::SeqCst) - before;
+    assert!(
+        once > 3 && first.contains("data-theme=\"dark\"") && first.contains("Read from the tables at 12:00:00 UTC")
+    );
+    assert!(!first.contains("somebody") && !first.contains("other=seen"));
+    for _ in 0..20 {
+        assert_eq!(open("tokenwatt_theme=dark").await, first);
+    }
+    assert_eq!(house.asked.load(Ordering::SeqCst) - before, once, "twenty more visits asked nothing");
+    assert!(house.counted("tokenwatt_ui_shares_total{outcome=\"opened\"} 21"), "each is counted");
+    assert!(open(&acme).await.contains("data-theme=\"auto\""), "other colours are another page");
+    house.hand.0.store(60, Ordering::SeqCst);
+    assert!(open("tokenwatt_theme=dark").await.contains("Read from the tables at 12:01:00 UTC"), "a minute later");
+}
+
+/// Figures of now are marked on a page whose times stand still, as one of a link always is.
+#[tokio::test]
+async fn figures_of_now_are_told_from_those_of_the_range() {
+    let still = "/settings?from=2026-11-29T11:00:00Z&to=2026-11-29T12:00:00Z";
+    let mark = "of now, not of this range";
+    let (_, html) = get_page(Fleet::Busy, still).await;
+    assert_eq!(
+        html.matches(mark).count(),
+        4,
+        "tables, collectors, roll-ups and reference data, but not senders and drops"
+    );
+    let (_, live) = get_page(Fleet::Busy, "/settings?range=1h").await;
+    assert!(!live.contains(mark), "now is the end of this range");
+    let house = House::new();
+    let ann = house.signed_in(&house.ann).await;
+    let (_, html) = shared(&house, &ann, "page=%2Fsettings&for=1h").await;
+    let (_, html) = read(house.send(browse(&link_in(&html)).body(Body::empty()).unwrap()).await).await;
+    assert!(html.contains(mark), "{html}");
 }
 
 #[tokio::test]

@@ -103,8 +103,67 @@ impl Chosen {
     }
 }
 
+/// What a page compares with all of its calls where nobody chose a box, in words.
+pub(crate) struct Otherwise {
+    /// Title of the panel.
+    pub(crate) title: &'static str,
+    /// The calls that are meant, as they follow "those".
+    pub(crate) words: &'static str,
+    /// That there are none.
+    pub(crate) none: &'static str,
+    /// What is held against what.
+    pub(crate) note: &'static str,
+    /// The way back to them.
+    pub(crate) back: &'static str,
+}
+
+/// The calls that a page compares: those of a box, else others.
+pub(crate) struct Compared<'a> {
+    /// The box as the page's address has it.
+    pub(crate) asked: Option<Chosen>,
+    /// The same on the map's grid; none where single calls are not read.
+    pub(crate) chosen: Option<Chosen>,
+    pub(crate) otherwise: &'a Otherwise,
+}
+
+impl Compared<'_> {
+    pub(crate) fn title(&self) -> String {
+        match self.chosen {
+            Some(chosen) => format!("What is different about the calls {}", chosen.words()),
+            None => self.otherwise.title.to_owned(),
+        }
+    }
+
+    /// The calls that are meant, and that there are none.
+    pub(crate) fn words(&self) -> (&'static str, &'static str) {
+        match self.chosen {
+            Some(_) => ("in the box", "No call lies there"),
+            None => (self.otherwise.words, self.otherwise.none),
+        }
+    }
+
+    pub(crate) fn note(&self) -> &'static str {
+        match self.chosen {
+            Some(_) => {
+                "calls in the box against all calls of the range; a node leads to its page, all else narrows this one"
+            }
+            None => self.otherwise.note,
+        }
+    }
+
+    /// The form for bounds, and the way back to what the page compares by itself. `rest` is the page's state without the box.
+    pub(crate) fn controls(&self, path: &str, rest: &Fields) -> AnyView {
+        let form = form(path, self.asked, rest);
+        view! { {form}{self.back(path, rest)} }.into_any()
+    }
+
+    pub(crate) fn back(&self, path: &str, rest: &Fields) -> Option<AnyView> {
+        self.asked.map(|_| view! { <p class="links"><a href=rest.link(path)>{self.otherwise.back}</a></p> }.into_any())
+    }
+}
+
 /// A form for those who draw no box: bounds in seconds, of the page's whole range. `hidden` is the rest of the page's state.
-pub(crate) fn form(path: &str, chosen: Option<Chosen>, hidden: &Fields) -> AnyView {
+fn form(path: &str, chosen: Option<Chosen>, hidden: &Fields) -> AnyView {
     let hidden: Vec<_> = hidden
         .iter()
         .map(|(name, value)| view! { <input type="hidden" name=name.to_owned() value=value.to_owned()/> })
@@ -126,6 +185,22 @@ pub(crate) fn form(path: &str, chosen: Option<Chosen>, hidden: &Fields) -> AnyVi
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_compared_is_said_as_it_is_asked() {
+        let otherwise = Otherwise { title: "T", words: "slow", none: "None", note: "n", back: "Back" };
+        let chosen = Chosen::parse(&Fields::parse("box_low=0.5"));
+        let boxed = Compared { asked: chosen, chosen, otherwise: &otherwise };
+        assert!(
+            boxed.title().contains("over 500")
+                && boxed.words().0 == "in the box"
+                && boxed.back("/x", &Fields::default()).is_some()
+        );
+        // A box that a long range cannot tell is still one to leave.
+        let untold = Compared { chosen: None, ..boxed };
+        assert_eq!((untold.title().as_str(), untold.words(), untold.note()), ("T", ("slow", "None"), "n"));
+        assert!(untold.back("/x", &Fields::default()).is_some());
+    }
 
     #[test]
     fn a_box_survives_its_own_url_and_lies_on_the_grid() {
