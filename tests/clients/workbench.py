@@ -84,7 +84,9 @@ def is_dressed(driver):
 
 
 def is_typed_into(driver):
-    opened(driver, BASE + "/sql")
+    # Columns are planned apart from the page, which does not wait long for them.
+    until(driver, "the tree has its columns", lambda: (driver.get(BASE + "/sql"), has(driver, "nav.tables details li"))[1])
+    until(driver, "the editor is there", lambda: has(driver, ".editor"))
     hydrated(driver)
     press(driver, "e")
     assert focused(driver), "e does not lead into the editor"
@@ -306,11 +308,12 @@ def charts_are_pictures(driver):
     driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)})
     for theme, paper in (("light", b"\xff\xff\xff"), ("dark", b"\x15\x18\x1e")):
         themed(driver, theme)
-        for path, least in (("/latency?range=15m", 2), ("/power?range=15m", 1)):
-            driver.get(BASE + path)
+        # Pages that stand still: a chart that is renewed is another element.
+        for path, least in (("/latency?range=15m&live=off", 2), ("/power?range=15m&live=off", 1)):
+            until(driver, f"{path} has its charts", lambda: (driver.get(BASE + path), len(has(driver, ".legend .save")) >= least)[1])
             hydrated(driver)
             items = driver.find_elements(By.CSS_SELECTOR, ".legend .save")
-            assert len(items) >= least and len(items) == len(has(driver, "svg.chart")), f"{path} has {len(items)} charts to take away"
+            assert len(items) == len(has(driver, "svg.chart")), f"{path} has {len(items)} charts to take away"
             for item in items[:least]:
                 is_the_image(driver, taken(driver, folder, item.find_element(By.TAG_NAME, "button")), item, paper)
     themed(driver, "light")
