@@ -10,6 +10,8 @@ pub(crate) mod export;
 pub(crate) mod token;
 pub(crate) mod what_if;
 
+mod stretch;
+
 use crate::cli::{Cli, Command};
 use crate::failure::Failure;
 

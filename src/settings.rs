@@ -41,6 +41,8 @@ pub(crate) struct Config {
     pub(crate) slo: Vec<query::Slo>,
     /// Budgets: what a tenant, region, model or another allocation key may cost in a period. Table `budgets` dates them when they change.
     pub(crate) budget: Vec<query::Budget>,
+    /// How costs are split.
+    pub(crate) cost: telemetry::allocation::Settings,
     /// Who may call, and how they prove it. Empty: whoever reaches the ports.
     pub(crate) principal: Vec<Principal>,
     /// TLS of every port of the process.
@@ -130,6 +132,7 @@ impl Default for Config {
             maintenance: lake::maintain::Settings::default(),
             slo: Vec::new(),
             budget: Vec::new(),
+            cost: telemetry::allocation::Settings::default(),
             principal: Vec::new(),
             tls: service::tls::Config::default(),
             listen: service::listen::Limits::default(),
@@ -169,7 +172,8 @@ impl Settings for Config {
         query::validate_lakes(&self.lake, faults);
         self.maintenance.validate(faults);
         query::validate_slos(&self.slo, faults);
-        query::validate_budgets(&self.budget, faults);
+        self.cost.validate(faults);
+        query::validate_budgets(&self.budget, &self.cost.allocation_keys, faults);
         self.collector.validate(faults);
         self.query.validate(faults);
         self.ui.validate(faults);
@@ -181,7 +185,8 @@ impl Settings for Config {
 impl Config {
     /// The collector's settings with the directory of its journal.
     pub(crate) fn collector(&self) -> collector::Config {
-        collector::Config { state: self.state.clone(), ..self.collector.clone() }
+        let allocation_keys = self.cost.allocation_keys.clone();
+        collector::Config { state: self.state.clone(), allocation_keys, ..self.collector.clone() }
     }
 
     /// What queries read in a process that has the lake at `data` open.
@@ -213,7 +218,8 @@ impl Config {
     /// sections.
     pub(crate) fn query(&self) -> query::Config {
         let retention_days = self.maintenance.retention_days.clone();
-        let rollup = query::RollupSettings { retention_days, slo: self.slo.clone(), budget: self.budget.clone() };
+        let (slo, budget, cost) = (self.slo.clone(), self.budget.clone(), self.cost.clone());
+        let rollup = query::RollupSettings { retention_days, slo, budget, cost };
         query::Config { rollup, cache_directory: Some(self.state.join("query-cache")), ..self.query.clone() }
     }
 

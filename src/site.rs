@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 
 use crate::failure::Failure;
 use crate::places;
-use crate::settings::{self, Config};
+use crate::settings::Config;
 
 /// All that `tokenwatt up` serves, with its ports bound.
 pub(crate) struct Site {
@@ -49,7 +49,7 @@ impl Site {
             query.roll_up(&lake)?;
         }
         let postgres = query.postgres(config.postgres_addr()).await?;
-        let options = ui_options(&config.ui, deps, Some((collector.grpc_addr(), collector.http_addr())));
+        let options = ui_options(config, deps, Some((collector.grpc_addr(), collector.http_addr())));
         let access = access(config, deps);
         let pages = ui::guarded(&answers(&query), &access, options);
         let api = ui::open_to_sessions(&access, "/api/v1/sql", &query.router(), guarded(query.router(), deps));
@@ -183,14 +183,15 @@ fn answers(query: &Query) -> ui::Answers {
 }
 
 /// What the dashboard is told; `otlp` are the addresses of the collector in this process.
-pub(crate) fn ui_options(config: &settings::Ui, deps: &Deps, otlp: Option<(SocketAddr, SocketAddr)>) -> ui::Options {
+pub(crate) fn ui_options(config: &Config, deps: &Deps, otlp: Option<(SocketAddr, SocketAddr)>) -> ui::Options {
     ui::Options {
-        bundle: config.bundle.clone().or_else(bundle_nearby),
+        bundle: config.ui.bundle.clone().or_else(bundle_nearby),
         otlp_grpc: otlp.map(|(grpc, _)| grpc.to_string()),
         otlp_http: otlp.map(|(_, http)| http.to_string()),
         clock: deps.clock.clone(),
         // Whoever receives in the same process answers there, too.
         has_api: otlp.is_some(),
+        allocation_keys: config.cost.allocation_keys.clone(),
         ..ui::Options::default()
     }
 }

@@ -18,6 +18,7 @@ fn generated_pages_are_up_to_date() {
         ("docs/power.md", telemetry::power::markdown()),
         ("docs/rufus.md", telemetry::rufus::markdown()),
         ("docs/dialects.md", collector::docs::dialects_markdown()),
+        ("ui/editor/functions.json", query::docs::functions_json()),
     ];
     for (path, wanted) in pages {
         let file = repository(path);

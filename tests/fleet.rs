@@ -8,6 +8,7 @@ mod clicks;
 mod numbers;
 mod overview;
 mod scenarios;
+mod workbench;
 
 use crate::world::{FREE_PORTS, Server, World, tokenwatt};
 
@@ -28,6 +29,7 @@ async fn the_demo_fleet_shows_adds_up_and_alerts() {
     accounts::add_up(&server).await;
     numbers::are_those_of_their_sql(&server).await;
     tokio::task::block_in_place(|| scenarios::hold(&server));
+    tokio::task::block_in_place(|| workbench::works(&server));
     let (status, output) = server.stop();
     assert!(status.success(), "the demo ended with {status}:\n{output}");
     assert!(!output.contains("panicked"), "{output}");

@@ -25,6 +25,10 @@ pub struct Config {
     /// Local directory that holds the journal. Set by the process, from `state`.
     #[serde(skip)]
     pub state: PathBuf,
+    /// Attributes by which costs are split: rows of calls and samples take them from their resource where they have none of their
+    /// own. Set by the process, from `cost.allocation_keys`.
+    #[serde(skip)]
+    pub allocation_keys: Vec<String>,
     /// Largest body, before and after inflation. Default 64MiB, as OTLP recommends; a smaller one refuses large batches.
     #[serde(with = "service::config::bytes")]
     pub body_max: u64,
@@ -98,6 +102,7 @@ impl Default for Config {
             grpc_addr: SocketAddr::from(([127, 0, 0, 1], 4317)),
             http_addr: SocketAddr::from(([127, 0, 0, 1], 4318)),
             state: PathBuf::from("./tokenwatt-data"),
+            allocation_keys: Vec::new(),
             body_max: 64 << 20,
             memory: 256 << 20,
             connection_age: Duration::from_secs(600),

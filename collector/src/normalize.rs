@@ -69,11 +69,18 @@ pub struct Settings {
     pub models: BTreeMap<String, String>,
     /// Values of one dimension an hour beyond which it runs away.
     pub distinct_max: usize,
+    /// Attributes by which costs are split: what a resource says of them stands in its calls and samples too.
+    pub allocation_keys: Vec<String>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { redaction: Redaction::default(), models: BTreeMap::new(), distinct_max: 10_000 }
+        Self {
+            redaction: Redaction::default(),
+            models: BTreeMap::new(),
+            distinct_max: 10_000,
+            allocation_keys: Vec::new(),
+        }
     }
 }
 
@@ -82,6 +89,7 @@ pub struct Normalizer {
     redaction: Redaction,
     models: models::Models,
     distinct: Distinct,
+    allocation_keys: Vec<String>,
     aliases: dialect::Aliases,
     sources: device::Sources,
     columns: Columns,
@@ -151,6 +159,7 @@ impl Normalizer {
             redaction: settings.redaction,
             models: models::Models::new(settings.models),
             distinct: Distinct::new(settings.distinct_max),
+            allocation_keys: settings.allocation_keys,
             aliases: dialect::Aliases::new(),
             sources: device::Sources::new(),
             columns,

@@ -77,6 +77,7 @@ impl Pipeline {
             redaction: redaction(&config)?,
             models: config.models.clone(),
             distinct_max: config.distinct_max,
+            allocation_keys: config.allocation_keys.clone(),
         };
         let mut landing = Landing { shore, settings, limits: limits(&config) };
         landing.shore.counters.damaged_frames.add(landing.shore.journal.lock().lost());

@@ -1,9 +1,11 @@
 //! Documents generated from the view registry.
 
-use std::fmt::Write;
+use std::{collections::BTreeMap, fmt::Write};
 
+use datafusion::{execution::SessionStateBuilder, logical_expr::Documentation};
 use telemetry::table::Column;
 
+use crate::functions;
 use crate::system;
 use crate::views::{VIEWS, View};
 
@@ -59,11 +61,40 @@ fn section(text: &mut String, view: &View, schema: &str) {
     let _ = write!(text, "\n```sql\n{}\n```\n", view.sql.trim_end());
 }
 
+/// `ui/editor/functions.json`: every function that a statement may call, aliases too, each with how it is written where that is known. The
+/// editor of the SQL page completes them.
+#[must_use]
+pub fn functions_json() -> String {
+    let state = SessionStateBuilder::new().with_default_features().build();
+    let scalar = state.scalar_functions().values().cloned().chain(functions::scalar());
+    let aggregate = state.aggregate_functions().values().cloned().chain(functions::aggregate());
+    let window = state.window_functions().values().cloned().chain(functions::window());
+    let mut all = BTreeMap::new();
+    let mut put = |name: &str, aliases: &[String], documentation: Option<&Documentation>| {
+        let written = documentation.map_or("", |documentation| documentation.syntax_example.as_str());
+        // One line is enough to remember a function by.
+        let written = written.lines().next().unwrap_or_default();
+        for known in aliases.iter().map(String::as_str).chain([name]) {
+            let arguments = written.split_once('(').map(|(_, rest)| format!("{known}({rest}"));
+            all.insert(known.to_owned(), arguments.unwrap_or_default());
+        }
+    };
+    scalar.for_each(|function| put(function.name(), function.aliases(), function.documentation()));
+    aggregate.for_each(|function| put(function.name(), function.aliases(), function.documentation()));
+    window.for_each(|function| put(function.name(), function.aliases(), function.documentation()));
+    let lines: Vec<String> = all.iter().map(|pair| serde_json::to_string(&pair)).filter_map(Result::ok).collect();
+    format!("[\n{}\n]\n", lines.join(",\n"))
+}
+
 /// Whether the view's SQL names the table's column and does not redefine it.
 fn is_passed(view: &View, column: &Column) -> bool {
     let redefined = view.columns.iter().any(|own| own.name == column.name);
-    let words = view.sql.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-    !redefined && words.into_iter().any(|word| word == column.name)
+    // what stands in a comment is nothing, and in quotes a value
+    let lines: Vec<_> = view.sql.lines().map(|line| line.split("--").next().unwrap_or_default()).collect();
+    let code = lines.join("\n");
+    let parts = code.split('\'').step_by(2);
+    let mut words = parts.flat_map(|part| part.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')));
+    !redefined && words.any(|word| word == column.name)
 }
 
 #[cfg(test)]
@@ -80,5 +111,19 @@ mod tests {
         }
         let found = fs::read_to_string(&path).unwrap_or_default();
         assert!(found == wanted, "docs/metrics.md is stale: UPDATE_DOCS=1 cargo test -p query docs");
+    }
+
+    /// Functions of SQL and of ours, by their other names too, are completed with their arguments.
+    #[test]
+    fn functions_are_told_with_their_arguments() {
+        let text = super::functions_json();
+        let all: Vec<(String, String)> = serde_json::from_str(&text).expect("JSON");
+        let of = |name: &str| all.iter().find(|(known, _)| known == name).map(|(_, written)| written.as_str());
+        assert!(of("date_bin").is_some_and(|written| written.starts_with("date_bin(interval")), "{text}");
+        assert!(of("time_bucket").is_some_and(|written| written.starts_with("time_bucket(interval")), "{text}");
+        for name in ["count", "approx_percentile_cont", "row_number", "buckets_quantile", "coalesce"] {
+            assert!(of(name).is_some(), "{name} is missing: {text}");
+        }
+        assert_eq!(of("no_such_function"), None);
     }
 }

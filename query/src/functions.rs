@@ -1,5 +1,6 @@
 //! SQL functions of our own. They live here so that a view, a page and an analyst's query count money the same way.
 
+mod allocation;
 mod arguments;
 pub(crate) mod bounded;
 mod buckets;
@@ -36,6 +37,7 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
     all.push(Arc::new(ScalarUDF::from(BucketsQuantile::default())));
     all.push(Arc::new(ScalarUDF::from(MoneyScale::default())));
     all.push(Arc::new(ScalarUDF::from(LoadWatts::default())));
+    all.extend(allocation::all().map(|function| Arc::new(ScalarUDF::from(function))));
     all.push(time_bucket());
     all.push(truncated::date_trunc());
     all

@@ -288,7 +288,7 @@ impl Scope {
         let sql = match rollup::of(view) {
             Some(rollup) => Cow::Owned(self.windows(rollup).await?),
             None if rollup::judges(view) => Cow::Owned(rollup::judging(view, &self.objectives().await?)),
-            None => Cow::Borrowed(view.sql),
+            None => self.shared.sql(view),
         };
         let plan = self.analyzed(&sql).await?;
         Ok(self.kept(view.name.to_owned(), view::ViewTable::new(view, plan)))
@@ -300,7 +300,7 @@ impl Scope {
         if let Some(planned) = self.views.lock().get(&name) {
             return Ok(Arc::clone(planned));
         }
-        let planned = view::ViewTable::new(view, self.analyzed(view.sql).await?);
+        let planned = view::ViewTable::new(view, self.analyzed(&self.shared.sql(view)).await?);
         Ok(self.kept(
             name,
             match &self.lakes {

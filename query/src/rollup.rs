@@ -14,6 +14,7 @@
 //! 2. A crash between any two steps leaves the windows as they were: files and state change in one commit.
 //! 3. Two processes that build at once do not add up: the commit of the second is refused.
 
+mod allocation;
 mod objective;
 pub(crate) mod views;
 
@@ -37,6 +38,7 @@ use telemetry::table::{
 };
 
 use crate::views::View;
+pub(crate) use allocation::keyed;
 pub use budget::{Budget, validate as validate_budgets};
 pub(crate) use objective::{Objective, judges, judging};
 pub use objective::{Slo, validate as validate_slos};

@@ -4,6 +4,7 @@
 //! session on top, so that nothing one client does is seen by another.
 
 use std::{
+    borrow::Cow,
     num::NonZeroUsize,
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
@@ -32,9 +33,10 @@ use crate::{
     federate::Reading,
     functions,
     plan::{BoundFunctions, BoundedPlanner, Watched},
-    rollup::Memory,
+    rollup::{self, Memory},
     scan::prefetch::{Asked, Prefetch},
     system::pg_catalog::Shelf,
+    views::View,
 };
 
 /// Catalog of every session.
@@ -55,6 +57,8 @@ pub(crate) struct Shared {
     runtime: Arc<RuntimeEnv>,
     shelf: Arc<Shelf>,
     windows: Arc<Memory>,
+    /// Configured allocation keys, as their functions take them.
+    keys: Arc<str>,
     stores: Stores,
 }
 
@@ -119,7 +123,8 @@ impl Shared {
         let shelf = Arc::new(Shelf::new()?);
         let template = with_functions(template, &shelf)?;
         let windows = Arc::new(Memory::of_reader(config.rollup.retention_days.clone()));
-        Ok(Shared { template, runtime, stores, shelf, windows })
+        let keys = telemetry::allocation::joined(&config.rollup.cost.allocation_keys).into();
+        Ok(Shared { template, runtime, stores, shelf, windows, keys })
     }
 
     /// The memory that all queries have together.
@@ -136,6 +141,11 @@ impl Shared {
     /// What is remembered of the logs that roll-ups are computed from.
     pub(crate) fn windows(&self) -> &Memory {
         &self.windows
+    }
+
+    /// The query of a view, with the allocation keys that are configured.
+    pub(crate) fn sql(&self, view: &View) -> Cow<'static, str> {
+        rollup::keyed(view.sql, &self.keys)
     }
 
     /// What queries run within.

@@ -10,6 +10,7 @@ mod documenting;
 mod energy;
 mod federating;
 mod identity;
+mod keys;
 mod labels;
 mod negotiated;
 mod opening;

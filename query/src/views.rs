@@ -68,6 +68,7 @@ pub(crate) const VIEWS: &[&View] = &[
     &cost::REQUEST_COST,
     &energy::CARBON,
     &allocated::ALLOCATED_COST,
+    &allocated::COST_PER_KEY,
     &allocated::IDLE_WASTE,
     &allocated::UNIT_COST_TREND,
     &allocated::COMMITMENT_COVERAGE,

@@ -123,7 +123,7 @@ pub(crate) async fn ui(common: &Common, flags: &UiFlags) -> Result<(), Failure> 
         .build(async {
             let remote = Remote::new(&config.ui.server, config.ui.token.clone())?;
             let answers: ui::Answers = Arc::new(move |reader| Arc::new(remote.seen_by(reader)));
-            let pages = ui::guarded(&answers, &site::access(&config, &deps), site::ui_options(&config.ui, &deps, None));
+            let pages = ui::guarded(&answers, &site::access(&config, &deps), site::ui_options(&config, &deps, None));
             let router = site::own(pages.merge(deps.ops_router()), &config, &deps);
             Ok(Page::bind("dashboard", config.ui.http_addr, router).await?)
         })

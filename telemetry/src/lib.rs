@@ -3,6 +3,7 @@
 //! Everything here is pure: no I/O, no clock, no randomness, and it builds for wasm32. Services meet in this crate and
 //! nowhere else: `names` is what travels, `table` is what is stored, `contract` is what a page or a client asks.
 
+pub mod allocation;
 pub mod billing;
 pub mod contract;
 pub mod docs;

@@ -185,7 +185,7 @@ fn claims(page: &mut String) {
     }
     page.push_str(
         "\nBoth compare with systems that are not named, on a day that is not ours. In a fleet that Tokenwatt watches the same questions have \
-         measured answers: `perf_per_watt` by `host_type`, `cost_per_million_tokens` by model, `carbon` by region, `unit_cost_trend` for how they go.\n",
+         measured answers: `perf_per_watt` by `host_type`, `cost_per_million_tokens` by model and `host_type`, `carbon` by region, `unit_cost_trend` for how they go.\n",
     );
 }
 

@@ -7,11 +7,14 @@
 //! Everything that comes out is reckoned, nothing measured. [`Outcome::assumes`] says on what it stands, line by line, and
 //! whoever shows a number of it shows that too.
 
+mod quote;
+
 use crate::grid::{self, Grid};
 use crate::power::{self, PowerModel, curve};
-use crate::price::Price;
 use crate::step::{Calibration, Hardware, NoTimes, PowerCurve, StepModel, StepShape, Target, bucket, hardware};
 use crate::unit::Usd;
+
+pub use quote::{Piece, Quote, quote};
 
 /// Share of its device time up to which a replica is filled: assumed, room for arrivals that do not come evenly.
 pub const UTILIZATION_MAX: f64 = 0.8;
@@ -50,23 +53,6 @@ pub struct Scenario<'a> {
     pub at_us: i64,
 }
 
-/// What one host costs, and where that stands.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Quote {
-    /// Price of the whole host.
-    pub usd_per_hour: Usd,
-    /// Option, source, date and confidence, for people.
-    pub told: String,
-}
-
-impl From<&Price> for Quote {
-    fn from(price: &Price) -> Quote {
-        let told = format!("{} {} in {}", price.option, price.host_type, price.region);
-        let told = format!("{told} ({}, as of {}, {})", price.confidence, price.as_of, price.source);
-        Quote { usd_per_hour: price.per_hour, told }
-    }
-}
-
 /// What it would take.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
@@ -80,10 +66,14 @@ pub struct Outcome {
     pub tpot_ms: f64,
     /// Time of the mean prompt, without waiting, milliseconds.
     pub prompt_ms: f64,
-    /// Price of all hosts; `None` without a price.
+    /// Price of all hosts in the book, the mean of the hours paid for; `None` without a price.
     pub usd_per_hour: Option<Usd>,
-    /// All hosts' cost over the output tokens, idle included.
+    /// What of it is paid: at the negotiated discounts in force in each of them, else the price.
+    pub effective_usd_per_hour: Option<Usd>,
+    /// All hosts' price over the output tokens, idle included.
     pub usd_per_million_output_tokens: Option<f64>,
+    /// The same of what is paid.
+    pub effective_usd_per_million_output_tokens: Option<f64>,
     /// Mean draw of all replicas, within `boundary`; `None` where nobody published watts.
     pub watts: Option<f64>,
     /// What the watts cover.
@@ -113,6 +103,9 @@ pub enum NoAnswer {
     Batch,
 }
 
+/// Instance types that can be asked for.
+pub const HOST_TYPES: [&str; 4] = ["inf2.48xlarge", "trn1.32xlarge", "p5.48xlarge", "p6-b200.48xlarge"];
+
 /// An instance type as the step models know it: the machine, and how many of its chips the host has.
 struct Machine {
     hardware: &'static Hardware,
@@ -133,14 +126,14 @@ fn machine(host_type: &str) -> Option<Machine> {
     Some(Machine { hardware, chips: chips.unwrap_or(hardware.chips), device: hardware.accelerator })
 }
 
-/// Reckons the traffic in the scenario. `price` is that of one host, with its source; `None` is no price, and stays so.
+/// Reckons the traffic in the scenario. `quote` is what one host costs in the hours paid for, with its sources; no price stays none.
 ///
 /// # Errors
 /// [`NoAnswer`], with what can be asked instead.
 pub fn reckon(
     traffic: &Traffic<'_>,
     scenario: &Scenario<'_>,
-    price: Option<&Quote>,
+    quote: &Quote,
     (models, factors): (&[PowerModel], &[Grid]),
 ) -> Result<Outcome, NoAnswer> {
     let machine = machine(scenario.host_type).ok_or_else(|| NoAnswer::Machine(scenario.host_type.to_owned()))?;
@@ -163,8 +156,10 @@ pub fn reckon(
     let per_host = (machine.chips / chips.max(1)).max(1);
     let hosts = (replicas / f64::from(per_host)).ceil().max(f64::from(chips.div_ceil(machine.chips.max(1))));
     let hours = traffic.seconds / 3_600.0;
-    let usd_per_hour = price.map(|price| Usd(price.usd_per_hour.0.saturating_mul(hosts as i128)));
-    assumes.push(priced(scenario, price));
+    let of_all = |price: Option<Usd>| price.map(|price| Usd(price.0.saturating_mul(hosts as i128)));
+    let [usd_per_hour, effective_usd_per_hour] = [quote.usd_per_hour, quote.effective_usd_per_hour].map(of_all);
+    let per_million = |usd: Usd| usd.0 as f64 / 1e12 * hours / traffic.output_tokens * 1e6;
+    assumes.extend(quote::assumptions(scenario, quote));
     let draw = draw(&machine, scenario, &steps, (&times, utilization), models);
     let watts = draw.as_ref().map(|draw| draw.replica_w * replicas);
     assumes.push(draw.as_ref().map_or_else(
@@ -181,8 +176,9 @@ pub fn reckon(
         tpot_ms: times.step_ms,
         prompt_ms: times.prompt_ms,
         usd_per_hour,
-        usd_per_million_output_tokens: usd_per_hour
-            .map(|usd| usd.0 as f64 / 1e12 * hours / traffic.output_tokens * 1e6),
+        effective_usd_per_hour,
+        usd_per_million_output_tokens: usd_per_hour.map(per_million),
+        effective_usd_per_million_output_tokens: effective_usd_per_hour.map(per_million),
         watts,
         boundary: draw.map(|draw| draw.boundary),
         joules_per_output_token: watts.map(|watts| watts * traffic.seconds / traffic.output_tokens),
@@ -248,13 +244,6 @@ fn assumptions(traffic: &Traffic<'_>, scenario: &Scenario<'_>, steps: &StepModel
         assumes.push(format!("a batch of {} is beyond the published {batch_max}: extrapolated", scenario.batch));
     }
     assumes
-}
-
-fn priced(scenario: &Scenario<'_>, price: Option<&Quote>) -> String {
-    match price {
-        Some(price) => format!("{} USD an hour a host: {}; whole hosts are paid", price.usd_per_hour, price.told),
-        None => format!("no price of {} in {} with that option: cost is unknown", scenario.host_type, scenario.region),
-    }
 }
 
 fn gridded(scenario: &Scenario<'_>, factor: Option<&Grid>) -> String {
@@ -343,8 +332,8 @@ mod tests {
     fn ask(host_type: &'static str, batch: u32) -> Outcome {
         let scenario = scenario(host_type, batch);
         let price = price::at(price::bundled(), host_type, scenario.region, "on_demand", scenario.at_us);
-        let quote = price.map(Quote::from);
-        reckon(&traffic(), &scenario, quote.as_ref(), (power::bundled(), grid::bundled())).expect(host_type)
+        let quote = price.map(Quote::from).unwrap_or_default();
+        reckon(&traffic(), &scenario, &quote, (power::bundled(), grid::bundled())).expect(host_type)
     }
 
     /// Dollars, joules and grams follow from hosts and watts by the arithmetic that the fields' names promise.
@@ -394,7 +383,7 @@ mod tests {
             ],
         );
         told(&ask("inf2.48xlarge", 500), &["beyond the published"]);
-        let unpriced = reckon(&traffic(), &scenario("trn1.32xlarge", 4), None, (&[], &[])).expect("times");
+        let unpriced = reckon(&traffic(), &scenario("trn1.32xlarge", 4), &Quote::default(), (&[], &[])).expect("times");
         assert_eq!((unpriced.usd_per_hour, unpriced.watts, unpriced.gco2e_per_hour), (None, None, None));
         told(&unpriced, &["cost is unknown", "power and carbon are unknown", "carbon is unknown"]);
     }
@@ -403,13 +392,18 @@ mod tests {
     fn what_nobody_published_has_no_answer() {
         let no = |model, host_type, batch| {
             let traffic = Traffic { model, ..traffic() };
-            reckon(&traffic, &scenario(host_type, batch), None, (&[], &[])).expect_err("no answer").to_string()
+            reckon(&traffic, &scenario(host_type, batch), &Quote::default(), (&[], &[]))
+                .expect_err("no answer")
+                .to_string()
         };
         assert!(no("Llama-9", "inf2.48xlarge", 1).contains("no published step times"));
-        assert!(no("Llama-3-8B", "custom-npu.8x", 1).contains("take inf2.48xlarge"));
+        let others = no("Llama-3-8B", "custom-npu.8x", 1);
+        for host_type in HOST_TYPES {
+            assert!(others.contains(host_type) && machine(host_type).is_some(), "{host_type}");
+        }
         assert!(no("Llama-3-8B", "inf2.48xlarge", 0).contains("at least 1"));
         let nothing = Traffic { output_tokens: 0.0, ..traffic() };
-        let refused = reckon(&nothing, &scenario("inf2.48xlarge", 1), None, (&[], &[]));
+        let refused = reckon(&nothing, &scenario("inf2.48xlarge", 1), &Quote::default(), (&[], &[]));
         assert_eq!(refused, Err(NoAnswer::NoTraffic("Llama-3-8B".to_owned())));
     }
 
@@ -418,10 +412,10 @@ mod tests {
     fn hosts_for_the_busiest_hour_are_paid_for_all_hours() {
         let scenario = scenario("inf2.48xlarge", 4);
         let price = price::at(price::bundled(), scenario.host_type, scenario.region, "on_demand", scenario.at_us);
-        let quote = price.map(Quote::from);
+        let quote = price.map(Quote::from).unwrap_or_default();
         let of = |seconds| {
             let traffic = Traffic { seconds, ..traffic() };
-            reckon(&traffic, &scenario, quote.as_ref(), (power::bundled(), grid::bundled())).expect("rows")
+            reckon(&traffic, &scenario, &quote, (power::bundled(), grid::bundled())).expect("rows")
         };
         let (hour, day) = (of(3_600.0), of(24.0 * 3_600.0));
         assert_eq!(day.hosts, hour.hosts);
@@ -437,7 +431,7 @@ mod tests {
     fn replicas_of_one_gpu_share_a_host() {
         let traffic = Traffic { model: "meta-llama/Llama-3.1-8B-Instruct", ..traffic() };
         let scenario = Scenario { chips: Some(1), ..scenario("p5.48xlarge", 64) };
-        let found = reckon(&traffic, &scenario, None, (&[], grid::bundled())).expect("rows");
+        let found = reckon(&traffic, &scenario, &Quote::default(), (&[], grid::bundled())).expect("rows");
         assert_eq!(found.hosts, found.replicas.div_ceil(8));
         assert_eq!(found.boundary.as_deref(), Some("board"));
         let per_gpu = found.watts.expect("a curve") / found.replicas as f64;

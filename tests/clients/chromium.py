@@ -4,6 +4,7 @@ import os
 import tempfile
 
 from selenium import webdriver
+from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -34,8 +35,11 @@ def text(driver):
 
 
 def until(driver, what, holds):
-    """Waits until it holds, and says so."""
-    WebDriverWait(driver, PATIENCE_S).until(lambda _: holds(), f"{what}; the page says:\n{text(driver)[:2000]}")
+    """Waits until it holds, and says so; if it does not, with what the page says by then."""
+    try:
+        WebDriverWait(driver, PATIENCE_S).until(lambda _: holds())
+    except TimeoutException:
+        raise AssertionError(f"not: {what}; the page says:\n{text(driver)[:2000]}") from None
     print("holds:", what)
 
 

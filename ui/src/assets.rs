@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn text_and_marks_are_told_from_what_they_stand_on() {
         let colours = colours();
-        let text = ["ink", "muted", "accent", "ok", "warn", "crit"];
+        let text = ["ink", "muted", "accent", "ok", "warn", "crit", "word", "call", "number", "text"];
         let marks = [
             "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "queue", "prefill", "decode", "rest", "p50", "p90", "p99",
             "few", "many",

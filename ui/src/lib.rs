@@ -30,6 +30,8 @@ mod server;
 #[cfg(feature = "ssr")]
 mod sql;
 #[cfg(feature = "ssr")]
+mod statement;
+#[cfg(feature = "ssr")]
 pub mod urlstate;
 #[cfg(feature = "ssr")]
 mod zone;

@@ -12,6 +12,7 @@ use viz::format::{self, Unit};
 
 use crate::ask::{Answer, Asked, Failure, PENDING};
 use crate::server::{App, Visit};
+use crate::statement;
 use crate::urlstate::Scope;
 use crate::zone;
 
@@ -78,7 +79,7 @@ fn statements(asked: &[&Asked]) -> Option<AnyView> {
                         <a href=links::asked("/sql.csv", asked) download="">"CSV"</a>
                         {links::parquet(&asked.sql, &links::of(asked))}
                     </p>
-                    <pre>{stated(asked)}</pre>
+                    <pre inner_html=statement::coloured(&stated(asked))></pre>
                 </li>
             }
         })
@@ -122,7 +123,7 @@ pub(crate) fn failed(visit: &Visit, failure: &Failure, sql: &str) -> AnyView {
             <p>{failure.error.message.clone()}</p>
             {hint}
             <p class="links"><a href=visit.here.clone()>"Try again"</a><a href=sql_link(sql)>"Open the statement"</a></p>
-            <details><summary>"SQL"</summary><pre>{sql.to_owned()}</pre></details>
+            <details><summary>"SQL"</summary><pre inner_html=statement::coloured(sql)></pre></details>
         </div>
     }
     .into_any()

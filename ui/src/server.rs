@@ -52,6 +52,8 @@ pub struct Options {
     pub clock: SharedClock,
     /// Whether this port answers `/api/v1/sql` too: then panels link to their rows as Parquet, which the query service writes.
     pub has_api: bool,
+    /// Attributes that costs are split by beside tenant and the like, as the query service has them.
+    pub allocation_keys: Vec<String>,
 }
 
 impl Default for Options {
@@ -63,6 +65,7 @@ impl Default for Options {
             panel_deadline: Duration::from_secs(8),
             clock: service::clock::system(),
             has_api: false,
+            allocation_keys: Vec::new(),
         }
     }
 }
@@ -178,7 +181,11 @@ fn with_headers(router: Router) -> Router {
             header::CACHE_CONTROL,
             HeaderValue::from_static("private, no-cache"),
         ))
-        .layer(SetResponseHeaderLayer::overriding(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)))
+        // An image that carries its own colours has a policy of its own.
+        .layer(SetResponseHeaderLayer::if_not_present(
+            header::CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static(POLICY),
+        ))
         .layer(SetResponseHeaderLayer::overriding(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")))
         .layer(SetResponseHeaderLayer::overriding(header::REFERRER_POLICY, HeaderValue::from_static("same-origin")))
         .layer(SetResponseHeaderLayer::overriding(

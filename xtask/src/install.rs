@@ -51,8 +51,10 @@ pub(crate) fn for_demo() -> Result<()> {
     for_web()
 }
 
-/// A compiler for wasm32: rustup's target if it is there or can be added, else Debian's.
+/// npm, which fetches the editor of the SQL page and what bundles it, and a compiler for wasm32: rustup's target if it is
+/// there or can be added, else Debian's.
 pub(crate) fn for_web() -> Result<()> {
+    npm("fetches the editor of the SQL page")?;
     if rustup_has_wasm() {
         return Ok(());
     }
@@ -68,9 +70,7 @@ pub(crate) fn for_tests() -> Result<Clients> {
             Package { name: "kubernetes-client", shows: "kubectl", reason: "renders the Kubernetes manifests" };
         debian(&[kubectl], Need::Required)?;
     }
-    if !cargo::found("npm") {
-        debian(&[Package { name: "npm", shows: "npm", reason: "fetches axe-core" }], Need::Required)?;
-    }
+    npm("fetches axe-core")?;
     Ok(Clients { python: python()?, model: model()?, axe: axe()? })
 }
 
@@ -140,6 +140,11 @@ fn rotel(home: &Path) -> Result<PathBuf> {
 enum Need {
     Required,
     Optional,
+}
+
+/// npm with its Node; one that came from elsewhere is as good.
+fn npm(reason: &'static str) -> Result<()> {
+    debian(&[Package { name: "npm", shows: "npm", reason }], Need::Required)
 }
 
 fn rustup_has_wasm() -> bool {

@@ -12,7 +12,6 @@ mod fuzz;
 mod install;
 mod peers;
 mod test;
-#[cfg(feature = "web")]
 mod web;
 
 use std::process::ExitCode;

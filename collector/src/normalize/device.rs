@@ -151,7 +151,7 @@ impl Normalizer {
     }
 
     /// Writes the samples of a resource to `devices`.
-    pub(super) fn write_samples(&self, resource: &Resource<'_>, samples: Samples<'_>, tables: &mut Tables) {
+    pub(super) fn write_samples<'a>(&self, resource: &Resource<'a>, samples: Samples<'a>, tables: &mut Tables) {
         let engine_speaks = |sample: &Sample<'_>| !sample.is_second_hand && sample.figure(Figure::Running).is_some();
         let engines = samples.merged.iter().filter(|(key, _)| key.1 == Kind::Engine);
         let at: Vec<i64> =
@@ -167,7 +167,7 @@ impl Normalizer {
         }
     }
 
-    fn write_sample(&self, resource: &Resource<'_>, key: &Key<'_>, sample: &Sample<'_>, rows: &mut Rows) {
+    fn write_sample<'a>(&self, resource: &Resource<'a>, key: &Key<'_>, sample: &Sample<'a>, rows: &mut Rows) {
         let columns = &self.columns.devices;
         let (time_us, kind, _, device, model) = key;
         rows.time(columns.time, *time_us);
@@ -191,19 +191,21 @@ impl Normalizer {
         for (column, stated) in stated_columns.into_iter().zip(sample.stated) {
             rows.text_opt(column, stated);
         }
-        rows.map(columns.attributes, self.rest(sample));
+        rows.map(columns.attributes, self.rest(resource, sample));
         rows.end();
     }
 
-    /// The attributes that went into no column, printed.
-    fn rest<'a>(&self, sample: &Sample<'a>) -> Vec<(&'a str, String)> {
+    /// The attributes that went into no column, printed, and those of the resource by which costs are split.
+    fn rest<'a>(&self, resource: &Resource<'a>, sample: &Sample<'a>) -> Vec<(&'a str, String)> {
         let mut entries = Vec::new();
-        for (key, value) in &sample.attributes {
-            let Some(value) = value.filter(|_| !sample.used(key) && !self.redaction.drops(key)) else { continue };
+        let own = sample.attributes.iter().map(|(key, value)| (*key, value.filter(|_| !sample.used(key))));
+        let named = resource.named(&self.allocation_keys, |key| sample.attributes.contains_key(key));
+        for (key, value) in own.chain(named.map(|named| (named.key, Some(named.value)))) {
+            let Some(value) = value.filter(|_| !self.redaction.drops(key)) else { continue };
             let mut printed = String::new();
             // Sound bodies print; an attribute that does not is left out here and kept in `metrics`.
             if print::plain(value, &self.redaction, &mut printed).is_ok() {
-                entries.push((*key, printed));
+                entries.push((key, printed));
             }
         }
         entries

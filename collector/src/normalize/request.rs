@@ -80,6 +80,9 @@ impl Normalizer {
         rows.text_some(columns.quality, &flags.text());
         let aliases = self.aliases.of(Some(dialect));
         attributes.retain(|attribute| !seen.used(aliases, attribute.key));
+        let of_resource =
+            place.resource.named(&self.allocation_keys, |key| attributes.iter().any(|own| own.key == key));
+        attributes.extend(of_resource.collect::<Vec<_>>());
         Stored::new(attributes, &self.redaction)?.write(rows, columns.attributes, columns.attributes_typed);
         rows.end();
         Ok(())

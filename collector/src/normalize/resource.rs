@@ -145,6 +145,16 @@ impl<'a> Resource<'a> {
         self.attributes.iter().rfind(|attribute| attribute.key == key).map(|found| found.value).unwrap_or_default()
     }
 
+    /// The attributes of these keys, but for those of which `is_told` says that the row tells them itself.
+    pub(super) fn named<'k>(
+        &'k self,
+        keys: &'k [String],
+        is_told: impl Fn(&str) -> bool + 'k,
+    ) -> impl Iterator<Item = Attribute<'a>> + 'k {
+        let found = move |key: &String| self.attributes.iter().rfind(|attribute| attribute.key == *key).copied();
+        keys.iter().filter(move |key| !is_told(key)).filter_map(found)
+    }
+
     /// Name of the emitter.
     pub fn service(&self) -> Option<&'a str> {
         self.dimensions[SERVICE]

@@ -24,6 +24,7 @@ use super::{Body, Normalizer, Settings};
 use crate::batch::tables::{Buffer, Tables};
 use crate::signal::Signal;
 
+mod allocation;
 mod devices;
 mod dialects;
 mod tokens;

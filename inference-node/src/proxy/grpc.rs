@@ -20,12 +20,11 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use futures::{Stream, stream};
+use futures::{Stream, StreamExt, stream};
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use rand::Rng;
 use service::hop::{TRACEPARENT, TraceContext};
-use tokio::sync::oneshot;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 use tower::ServiceExt;
@@ -59,22 +58,22 @@ pub(super) async fn relay(front: Arc<Front>, channel: Channel, request: Request)
     let trace = stay_in_trace(&mut parts.headers);
     let calls = Arc::new(Mutex::new(Calls::new(&front, &parts.headers, streams, trace)));
     parts.headers = forwarded(&parts.headers, &[header::TE]);
-    let (refuse, refused) = oneshot::channel();
-    let requests = Requests {
+    let mut requests = Requests {
         body,
         held: Held::default(),
         calls: Arc::clone(&calls),
         turns: front.turns.clone(),
         streams,
-        refuse: Some(refuse),
+        is_refused: false,
     };
-    let sent = tonic::body::Body::new(Body::from_stream(requests.stream()));
-    let answer = patiently(&calls, patience, channel.oneshot(http::Request::from_parts(parts, sent)));
-    let answer = tokio::select! {
-        biased;
-        Ok(()) = refused => return Status::resource_exhausted("the node is full; try again in a second").into_http::<Body>(),
-        answer = answer => answer,
-    };
+    // The engine hears of a single call when its turn has come, since it may answer before it has read anything. A stream is
+    // opened at once: its client may wait for that before it asks.
+    let first = if streams { None } else { requests.next().await };
+    if requests.is_refused {
+        return Status::resource_exhausted("the node is full; try again in a second").into_http::<Body>();
+    }
+    let sent = tonic::body::Body::new(Body::from_stream(stream::iter(first).chain(requests.stream())));
+    let answer = patiently(&calls, patience, channel.oneshot(http::Request::from_parts(parts, sent))).await;
     let (kind, status) = match answer {
         Some(Ok(answer)) => return answered(calls, patience, answer),
         Some(Err(error)) => {
@@ -112,8 +111,8 @@ struct Requests {
     calls: Arc<Mutex<Calls>>,
     turns: Turns,
     streams: bool,
-    /// Says that the call is refused.
-    refuse: Option<oneshot::Sender<()>>,
+    /// Too many wait: nothing more goes to the engine.
+    is_refused: bool,
 }
 
 impl Requests {
@@ -160,7 +159,7 @@ impl Requests {
             if let Some(waiting) = waiting {
                 waiting.refuse();
             }
-            let _ = self.refuse.take().map(|refuse| refuse.send(()));
+            self.is_refused = true;
             return None;
         };
         self.calls.lock().begin(waiting, turn);

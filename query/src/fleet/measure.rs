@@ -42,8 +42,8 @@ const ENERGY: &str = "SELECT region, model, boundary, confidence, sum(joules) AS
     sum(output_tokens) / sum(joules) AS tokens_per_joule FROM perf_per_watt WHERE $minute GROUP BY region, model, boundary, confidence";
 const COST: &str = "SELECT region, model, CAST(time AS BIGINT) / 60000000 AS minute, sum(cost_usd) AS cost, sum(usd_per_hour) AS per_hour, sum(unpriced_hosts) AS unpriced \
     FROM cost_per_region WHERE $minute GROUP BY region, model, time";
-const COST_PER_MILLION: &str = "SELECT region, model, usd_per_million_output_tokens AS usd FROM cost_per_million_tokens \
-    WHERE $minute AND basis = 'allocation'";
+const COST_PER_MILLION: &str = "SELECT region, model, CAST(sum(cost_usd) AS DOUBLE) / nullif(CAST(sum(output_tokens) AS DOUBLE), 0.0) * 1000000.0 AS usd \
+    FROM cost_per_million_tokens WHERE $minute AND basis = 'allocation' GROUP BY region, model";
 
 fn of_minute(sql: &str, from_us: i64) -> String {
     sql.replace("$minute", &format!("time = {}", instant(from_us)))

@@ -63,7 +63,7 @@ const GROWTHS: [(Growth, &str); 13] = [
     (Growth::Compared, "levenshtein"),
     (
         Growth::Sum,
-        "array_add array_any_value array_append array_compact array_concat array_distinct array_element \
+        "allocation_first allocation_keys allocation_of allocation_values array_add array_any_value array_append array_compact array_concat array_distinct array_element \
          array_except array_intersect array_max array_min array_normalize array_pop_back array_pop_front \
          array_positions array_prepend array_remove array_remove_all array_remove_n array_reverse array_scale \
          array_slice array_sort array_subtract array_union arrow_cast arrow_try_cast btrim cast cast_to_type \

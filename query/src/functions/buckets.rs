@@ -17,7 +17,7 @@ use telemetry::{histogram, table::Kind};
 
 use super::{
     arguments, interval,
-    lists::{Ints, doubles},
+    lists::{Ints, between, doubles},
 };
 
 pub(super) use merge::BucketsMerge;
@@ -93,18 +93,13 @@ impl<'a> Classic<'a> {
         if counts.is_empty() {
             return Ok(None);
         }
-        let bounds = if self.bounds.is_null(row) { 0..0 } else { offsets(self.bounds, row) };
+        let bounds = if self.bounds.is_null(row) { 0..0 } else { between(self.bounds.value_offsets(), row) };
         if bounds.clone().any(|at| self.values.is_null(at)) {
             return exec_err!("a list of bucket bounds holds NULL");
         }
         let read = histogram::Buckets::try_new(&self.values.values()[bounds], counts);
         read.map(Some).map_err(|malformed| exec_datafusion_err!("the columns are no histogram: {malformed}"))
     }
-}
-
-fn offsets(lists: &ListArray, row: usize) -> std::ops::Range<usize> {
-    let at = |offset: i32| usize::try_from(offset).unwrap_or(0);
-    at(lists.value_offsets()[row])..at(lists.value_offsets()[row + 1])
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Columns of numbers and of lists of them, as the functions over histograms read them.
 
+use std::ops::Range;
+
 use arrow::{
     array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray},
     datatypes::{Float64Type, Int64Type},
@@ -16,6 +18,12 @@ pub(super) fn ints(column: &ArrayRef) -> Result<&Int64Array> {
 pub(super) fn doubles(column: &ArrayRef) -> Result<&Float64Array> {
     let found = column.as_primitive_opt::<Float64Type>();
     found.ok_or_else(|| exec_datafusion_err!("numbers belong here, not {}", column.data_type()))
+}
+
+/// Where the elements of a row's list lie among those of all.
+pub(super) fn between(offsets: &[i32], row: usize) -> Range<usize> {
+    let at = |offset: i32| usize::try_from(offset).unwrap_or(0);
+    at(offsets[row])..at(offsets[row + 1])
 }
 
 /// A column of lists of whole numbers.
@@ -35,13 +43,10 @@ impl<'a> Ints<'a> {
         if self.rows.is_null(row) {
             return Ok(&[]);
         }
-        let offsets = self.rows.value_offsets();
-        let (Ok(from), Ok(to)) = (usize::try_from(offsets[row]), usize::try_from(offsets[row + 1])) else {
-            return Ok(&[]);
-        };
-        if self.values.null_count() > 0 && (from..to).any(|at| self.values.is_null(at)) {
+        let elements = between(self.rows.value_offsets(), row);
+        if self.values.null_count() > 0 && elements.clone().any(|at| self.values.is_null(at)) {
             return exec_err!("a list of counts holds NULL");
         }
-        Ok(&self.values.values()[from..to])
+        Ok(&self.values.values()[elements])
     }
 }

@@ -117,7 +117,7 @@ impl Scope {
         };
         let sql = match later {
             Some(Later::Windows(rollup)) => Cow::Owned(rollup::shape(rollup)),
-            _ => Cow::Borrowed(view.sql),
+            _ => self.shared.sql(view),
         };
         let plan = self.analyzed(&sql).await?;
         Ok(view::ViewTable::new(view, plan).shared(self.share(pins, later)))

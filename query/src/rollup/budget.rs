@@ -11,6 +11,7 @@ use jiff::{Timestamp, tz::TimeZone};
 use lake::{Entry, Outcome, layout};
 use serde::{Deserialize, Serialize};
 use service::{Error, Result};
+use telemetry::allocation::COLUMNS;
 use telemetry::contract::SqlRequest;
 use telemetry::table::BUDGETS;
 use telemetry::table::schema::{MONEY_PRECISION, MONEY_SCALE};
@@ -19,8 +20,6 @@ use telemetry::unit::Usd;
 use super::build::{Builder, failed};
 use super::window::MINUTE_US;
 
-/// What a budget can limit: dimensions of `costs_1h`.
-const KEYS: [&str; 8] = ["tenant", "namespace", "environment", "cluster", "pool", "region", "model", "host_type"];
 /// Calendar periods; the other ones are rolling, such as `30d`.
 const PERIODS: [&str; 3] = ["day", "week", "month"];
 /// Days of the longest rolling period: what view `budget_status` looks back over.
@@ -42,7 +41,8 @@ const SOURCE: &str = "tokenwatt.toml";
 pub struct Budget {
     /// Id: lower case letters, digits, `-` and `_`.
     pub name: String,
-    /// What it limits: `tenant`, `namespace`, `environment`, `cluster`, `pool`, `region`, `model` or `host_type`.
+    /// What it limits: `tenant`, `namespace`, `environment`, `cluster`, `pool`, `region`, `model`, `host_type`, or one of
+    /// `cost.allocation_keys`.
     pub key: String,
     /// Which one.
     pub value: String,
@@ -64,14 +64,14 @@ fn soft() -> String {
     "soft".to_owned()
 }
 
-/// Adds a line for everything that is wrong with the budgets.
-pub fn validate(budgets: &[Budget], faults: &mut Vec<String>) {
+/// Adds a line for everything that is wrong with the budgets, where costs are split by these keys too.
+pub fn validate(budgets: &[Budget], keys: &[String], faults: &mut Vec<String>) {
     if budgets.len() > BUDGETS_MAX {
         faults.push(format!("there are {} [[budget]], more than {BUDGETS_MAX}", budgets.len()));
     }
     let mut names = BTreeSet::new();
     for budget in budgets {
-        budget.validate(faults);
+        budget.validate(keys, faults);
         if !names.insert(&budget.name) {
             faults.push(format!("budget `{}` is there twice", budget.name));
         }
@@ -79,14 +79,17 @@ pub fn validate(budgets: &[Budget], faults: &mut Vec<String>) {
 }
 
 impl Budget {
-    fn validate(&self, faults: &mut Vec<String>) {
+    fn validate(&self, keys: &[String], faults: &mut Vec<String>) {
         let name = &self.name;
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
         if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(plain) {
             faults.push(format!("budget `{name}`: a name is 1 to {NAME_MAX} lower case letters, digits, - and _"));
         }
-        if !KEYS.contains(&self.key.as_str()) {
-            faults.push(format!("budget `{name}`: `key` is one of {}", KEYS.join(", ")));
+        if !COLUMNS.contains(&self.key.as_str()) && !keys.contains(&self.key) {
+            let known = COLUMNS.into_iter().chain(keys.iter().map(String::as_str)).collect::<Vec<_>>().join(", ");
+            faults.push(format!(
+                "budget `{name}`: `key` is one of {known}; attributes are named in `cost.allocation_keys`"
+            ));
         }
         if self.value.is_empty() {
             faults.push(format!("budget `{name}`: `value` is empty"));

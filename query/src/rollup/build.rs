@@ -10,6 +10,7 @@ use service::clock::SharedClock;
 use service::{Error, Result};
 use telemetry::contract::{ApiError, SqlRequest};
 
+use super::allocation;
 use super::fold::fold;
 use super::read::{Memory, instant};
 use super::window::{self, Built, Versions};
@@ -31,6 +32,8 @@ pub(super) struct Builder {
     pub(super) clock: SharedClock,
     pub(super) memory: Arc<Memory>,
     pub(super) reader: Arc<Reader>,
+    /// Values of an allocation key that are told apart in an hour.
+    pub(super) values_max: usize,
     /// [`Built::empty`] of each roll-up.
     pub(super) empty: parking_lot::Mutex<BTreeMap<&'static str, BTreeMap<i64, Versions>>>,
 }
@@ -42,7 +45,7 @@ pub(super) struct Done {
     pub(super) built: i64,
     /// Windows computed again.
     pub(super) rebuilt: i64,
-    /// Keys folded into `__other__`.
+    /// Keys, and values of allocation keys, folded into `__other__`.
     pub(super) folded: i64,
     /// Whether there is more to do at once.
     pub(super) more: bool,
@@ -123,8 +126,9 @@ impl Builder {
             }
             let until = (start + rollup.file_us).min(plan.due_us.max(plan.built.through_us));
             let (batches, versions) = self.compute(rollup, *how, *start..until, &plan.newest).await?;
+            let (batches, values) = allocation::bound(rollup.table, batches, self.values_max)?;
             let (batches, folded) = fold(rollup, batches)?;
-            folded_keys += folded;
+            folded_keys += values + folded;
             if plan.built.files.contains_key(start) || batches.iter().any(|batch| batch.num_rows() > 0) {
                 parts.push((*start, batches, versions));
             } else if *start < plan.built.through_us {

@@ -80,7 +80,7 @@ split AS (
   WINDOW one_hour AS (
     PARTITION BY w.hour_us, w.host_id
     ORDER BY w.part, w.tenant, w.namespace, w.model, w.environment, w.cluster, w.pool, w.region, w.host_type, w.basis, w.method,
-      w.confidence, w.boundary, w.energy_method, w.energy_confidence
+      w.confidence, w.boundary, w.energy_method, w.energy_confidence, w.allocation
   )
 )
 SELECT time, region, model, environment, cluster, pool, host_id, host_type, tenant, namespace, part, currency,
@@ -91,7 +91,7 @@ SELECT time, region, model, environment, cluster, pool, host_id, host_type, tena
   CASE WHEN NOT has_no_list AND is_billed THEN split_part(basis, '; effective', 1) WHEN NOT has_no_list THEN basis WHEN rate_share IS NULL THEN 'no price' ELSE bill_basis END AS basis,
   CASE WHEN is_billed THEN split || '; bill by shares of the hour' ELSE split END AS method,
   CASE WHEN NOT has_no_list THEN confidence WHEN rate_share IS NOT NULL THEN 'measured' END AS confidence,
-  boundary, energy_method, energy_confidence, price_as_of
+  boundary, energy_method, energy_confidence, price_as_of, allocation
 FROM split
 -- minutes that only a bill spoke of are gone with it
 WHERE is_paid OR coalesce(split, '') <> 'paid for and silent'
@@ -103,7 +103,7 @@ SELECT arrow_cast(r.hour_us, 'Timestamp(Microsecond, Some("UTC"))'), r.region, C
   CAST(NULL AS DOUBLE), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT),
   CASE WHEN r.rate_usd IS NULL OR coalesce(s.listed, 0) > 0 THEN 'no price' ELSE r.basis END, 'the bill alone',
   CASE WHEN r.rate_usd IS NOT NULL AND coalesce(s.listed, 0) = 0 THEN 'measured' END,
-  CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR)
+  CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR)
 FROM rated AS r
 LEFT JOIN shares AS s ON s.hour_us = r.hour_us AND s.host_id = r.host_id
 WHERE coalesce(s.weights, 0) = 0

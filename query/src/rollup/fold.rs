@@ -11,14 +11,13 @@ use arrow::array::{
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Decimal128Type, Field, Float64Type, Int64Type, TimestampMicrosecondType};
 use service::{Error, Result};
+use telemetry::allocation::OTHER;
 use telemetry::histogram::{Histogram, Parts};
 use telemetry::table::schema::{MONEY_PRECISION, MONEY_SCALE};
 use telemetry::table::{Column, Kind, Table};
 
-use super::Rollup;
+use super::{Rollup, allocation};
 
-/// Value of the dimensions that were given up.
-pub(super) const OTHER: &str = "__other__";
 /// Dimensions that are never given up: numbers of different values must not be added.
 const KEPT: [&str; 13] = [
     "measured_at",
@@ -74,8 +73,12 @@ fn fold_beyond(table: &'static Table, batches: Vec<RecordBatch>, keys_max: usize
     let kept: UInt32Array = kept.into_iter().filter_map(|row| u32::try_from(row).ok()).collect();
     let kept = take_record_batch(&all, &kept).map_err(|e| unfit(table, e))?;
     let groups: Vec<_> = groups.into_values().collect();
-    let columns =
-        all.schema().fields().iter().map(|field| others(table, &all, field.name(), &groups)).collect::<Result<_>>()?;
+    let columns = all
+        .schema()
+        .fields()
+        .iter()
+        .map(|field| others(table, &all, field.name(), &groups, is_kept))
+        .collect::<Result<_>>()?;
     let others = RecordBatch::try_new(all.schema(), columns).map_err(|e| unfit(table, e))?;
     Ok((vec![kept, others], folded))
 }
@@ -92,8 +95,18 @@ fn apart(table: &'static Table, all: &RecordBatch) -> Result<Vec<StringArray>> {
     names.map(|name| texts(table, all, name)).collect()
 }
 
-/// One column of the rows that stand for groups of others.
-fn others(table: &'static Table, all: &RecordBatch, name: &str, groups: &[Vec<usize>]) -> Result<ArrayRef> {
+fn is_kept(name: &str) -> bool {
+    KEPT.contains(&name)
+}
+
+/// One column of the rows that stand for groups of others. A text that is kept is the same in all of a group.
+pub(super) fn others(
+    table: &'static Table,
+    all: &RecordBatch,
+    name: &str,
+    groups: &[Vec<usize>],
+    is_kept: fn(&str) -> bool,
+) -> Result<ArrayRef> {
     let declared = table.column(name).ok_or_else(|| missing(table, name))?;
     let values = column(table, all, name)?;
     Ok(match declared.kind {
@@ -104,10 +117,12 @@ fn others(table: &'static Table, all: &RecordBatch, name: &str, groups: &[Vec<us
         }
         Kind::Text => {
             let texts = texts(table, all, name)?;
-            let keeps = KEPT.contains(&name);
-            let text = |rows: &Vec<usize>| match rows.first().filter(|_| keeps) {
-                Some(row) => texts.is_valid(*row).then(|| texts.value(*row).to_owned()),
-                None => Some(OTHER.to_owned()),
+            let own = |row: usize| texts.is_valid(row).then(|| texts.value(row));
+            let text = |rows: &Vec<usize>| match rows.first() {
+                Some(row) if is_kept(name) => own(*row).map(str::to_owned),
+                // of keys that had values there is one that stands for all; where there was none, there is none
+                Some(_) if name == allocation::COLUMN => rows.iter().find_map(|row| allocation::folded(own(*row)?)),
+                _ => Some(OTHER.to_owned()),
             };
             arrow::compute::cast(&groups.iter().map(text).collect::<StringArray>(), values.data_type())
                 .map_err(|e| unfit(table, e))?
@@ -222,12 +237,12 @@ fn merge(table: &'static Table, all: &RecordBatch, stem: &str, rows: &[usize]) -
     Ok(merged)
 }
 
-fn texts(table: &'static Table, all: &RecordBatch, name: &str) -> Result<StringArray> {
+pub(super) fn texts(table: &'static Table, all: &RecordBatch, name: &str) -> Result<StringArray> {
     let cast = arrow::compute::cast(column(table, all, name)?, &DataType::Utf8).map_err(|e| unfit(table, e))?;
     Ok(cast.as_string::<i32>().clone())
 }
 
-fn column<'a>(table: &Table, all: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef> {
+pub(super) fn column<'a>(table: &Table, all: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef> {
     all.column_by_name(name).ok_or_else(|| missing(table, name))
 }
 
@@ -235,7 +250,7 @@ fn missing(table: &Table, name: &str) -> Error {
     Error::internal(format!("windows of {} have no column {name}", table.name))
 }
 
-fn unfit(table: &Table, error: arrow::error::ArrowError) -> Error {
+pub(super) fn unfit(table: &Table, error: arrow::error::ArrowError) -> Error {
     Error::internal(format!("fold windows of {}", table.name)).with_source(error)
 }
 

@@ -37,6 +37,8 @@ pub struct Settings {
     pub slo: Vec<Slo>,
     /// Budgets that costs are held against.
     pub budget: Vec<Budget>,
+    /// Keys that costs are split by.
+    pub cost: telemetry::allocation::Settings,
 }
 
 /// The builder of all roll-ups.
@@ -77,7 +79,8 @@ impl Rollups {
         let refused = |error| service::Error::invalid("roll-ups cannot be set up").with_source(error);
         let engine = Arc::new(Engine::new(limits, lake.clone().into(), apart).map_err(refused)?);
         let (clock, reader) = (Arc::clone(&deps.clock), Arc::new(Reader::internal()));
-        let builder = Builder { engine, lake, clock, memory, reader, empty: parking_lot::Mutex::default() };
+        let (empty, values_max) = (parking_lot::Mutex::default(), config.rollup.cost.allocation_values_max);
+        let builder = Builder { engine, lake, clock, memory, reader, values_max, empty };
         let progress = Progress::new(&deps.metrics);
         let (slo, budget) = (config.rollup.slo.clone(), config.rollup.budget.clone());
         Ok(Rollups { builder, slo, budget, progress, deps: deps.clone(), looked: BTreeMap::new(), published: false })

@@ -11,6 +11,8 @@ const MINUTE: ViewColumn = column("time", "", "start of the minute");
 /// A window's rows lie within it.
 const A_MINUTE: Around = around(0, 60);
 const AN_HOUR: Around = around(0, 3_600);
+/// An hour's calls, in flight for a quarter of an hour at most, and the samples of its last minute.
+const AN_HOUR_OF_CALLS: Around = around(20 * 60, 3_600 + 5 * 60);
 /// Samples around a minute: the one before its first, and one that closes it exactly.
 const SAMPLES: Around = around(180, 120);
 /// The token before a minute's first.
@@ -71,7 +73,7 @@ pub(crate) const TOKENS_MINUTES: View = View {
 
 pub(crate) const HOSTS_MINUTES: View = View {
     name: "hosts_minutes",
-    doc: "What each host did for each model, per minute: calls that arrived there, tokens that left it, device time, and the engine's \
+    doc: "What each host did for each model, per minute: calls that arrived there with their TTFT, measured at the server, tokens that left it, device time, and the engine's \
           time with `idle_us` and `padding_us`. Minutes that are built come from `hosts_1m`, the others are computed from raw rows.",
     sql: include_str!("hosts_minutes.sql"),
     columns: &[MINUTE],
@@ -112,11 +114,13 @@ pub(crate) const COSTS_HOURS: View = View {
           unknown); padding, idle, unattributed and shared are rows of their own, and all together they are the nodes' cost to the last of \
           its 12 decimals. The split is made minute by minute with largest remainders (`replica_cost`, `request_minute_cost`), so whoever \
           reads this only sums. Effective and billed cost are split the same way, and unknown until a bill says them. Hours that are built come from `costs_1h`, \
-          the others are computed from raw rows.",
+          the others are computed from raw rows. `allocation` has the values of the keys in `cost.allocation_keys`; an hour that was split before a \
+          key was configured has none of it.",
     sql: include_str!("costs_hours.sql"),
     columns: &[column("time", "", "start of the hour")],
     passes: &[&COSTS_1H],
-    tables: NOTHING,
+    // With allocation keys: what calls of an hour say of themselves, the longest of which came before it.
+    tables: AN_HOUR_OF_CALLS,
     views: AN_HOUR,
     keys: &["host_id"],
 };

@@ -7,7 +7,7 @@ use service::{Deps, clock::Clock};
 use telemetry::table::{BILLING, BUDGETS, COLLECTORS, DEVICES, HISTOGRAMS, INVENTORY, NODES, PRICES, REQUESTS, TOKENS};
 
 use super::world::{NOON, World};
-use crate::{functions, system, views::VIEWS};
+use crate::{Config, RollupSettings, functions, system, views::VIEWS};
 
 const MINUTE: i64 = 60_000_000;
 
@@ -75,7 +75,10 @@ fn charge() -> Value {
 
 /// A little of everything, all of it within the last hour.
 async fn lake() -> World {
-    let world = World::at(Deps::new(Arc::new(TenPastNoon))).await;
+    let allocation_keys = vec!["team".to_owned()];
+    let cost = telemetry::allocation::Settings { allocation_keys, ..Default::default() };
+    let config = Config { rollup: RollupSettings { cost, ..RollupSettings::default() }, ..Config::default() };
+    let world = World::of(config, Deps::new(Arc::new(TenPastNoon))).await;
     let minutes = || 1..6;
     world.write(&REQUESTS, &minutes().map(call).collect::<Vec<_>>()).await;
     let tokens: Vec<_> = minutes().flat_map(|minute| (0..3).map(move |index| token(minute, index))).collect();

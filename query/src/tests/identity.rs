@@ -83,10 +83,11 @@ impl Host {
         let (mut busy, mut padding) = (draws.below(1_000_000), 0);
         for minute in 0..=minutes {
             let at = from_us + minute * MINUTE;
+            let named = attributes(&self.id);
             let counters = if self.counts_device_time {
-                json!({"kind": "engine", "chips": chips, "busy_us": busy, "padding_us": padding})
+                json!({"kind": "engine", "chips": chips, "busy_us": busy, "padding_us": padding, "attributes": named})
             } else {
-                json!({"kind": "engine", "chips": chips, "running": 1})
+                json!({"kind": "engine", "chips": chips, "running": 1, "attributes": named})
             };
             rows.devices.push(self.row(at, replica, counters));
             if minute == minutes {
@@ -110,6 +111,7 @@ impl Host {
         rows: &mut Rows,
     ) {
         let trace = format!("{}-{replica}-{minute}-{call}-{at}", self.id);
+        let attributes = attributes(&trace);
         let tenant = draws.one_of(&["acme", "zeta", "odd & sons"]);
         let tokens = draws.below(4);
         let began = at + draws.below(MINUTE / 2);
@@ -117,7 +119,7 @@ impl Host {
         let of_call = json!({
             "measured_at": "server", "trace_id": trace, "span_id": "1", "tenant": tenant, "output_tokens": tokens, "input_tokens": 7,
             "e2e_s": draws.below(90_000_000) as f64 / 1e6, "token_sampling": sampling,
-            "device_us_prefill": device_us / 3, "device_us_decode": device_us / 2,
+            "device_us_prefill": device_us / 3, "device_us_decode": device_us / 2, "attributes": attributes,
         });
         rows.calls.push(self.row(began, replica, of_call));
         if !self.sends_tokens {
@@ -128,6 +130,18 @@ impl Host {
                 "device_us": device_us / (tokens + 1)});
             rows.tokens.push(self.row(began + 1 + index, replica, of_token));
         }
+    }
+}
+
+/// What a call or a replica says of the allocation keys, by what it is called: one, both, neither, or something else.
+fn attributes(name: &str) -> Value {
+    let at = name.bytes().fold(7_usize, |sum, byte| (sum * 31 + usize::from(byte)) % 9_973);
+    let team = ["ml", "search", "ops", "it's \"ours\"", ""][at % 5];
+    match at % 4 {
+        0 => json!(null),
+        1 => json!({"shelf": "3"}),
+        2 => json!({"team": team}),
+        _ => json!({"team": team, "cost_center": format!("{}", at % 7)}),
     }
 }
 
@@ -217,6 +231,21 @@ const SUMS: [(&str, &str); 5] = [
          CROSS JOIN (SELECT sum(cost_usd) AS whole FROM node_cost) AS n",
     ),
 ];
+/// The same of allocation keys: under each policy that leaves nothing out an hour's values, those without one among them, are its cost; and
+/// nowhere are there more values than are told apart, those that stand for others, and none.
+const SUMS_OF_KEYS: [(&str, &str); 2] = [
+    (
+        "values of a key",
+        "SELECT count(*), count(CASE WHEN k.usd IS DISTINCT FROM n.usd THEN 1 END), 0 FROM \
+         (SELECT CAST(time AS BIGINT) / 3600000000 AS hour, allocation_key, idle_policy, sum(cost_usd) AS usd FROM cost_per_key \
+           WHERE idle_policy <> 'hide' GROUP BY 1, 2, 3) AS k \
+         LEFT JOIN (SELECT CAST(time AS BIGINT) / 3600000000 AS hour, sum(cost_usd) AS usd FROM node_cost GROUP BY 1) AS n ON n.hour = k.hour",
+    ),
+    (
+        "values of a key as they were said",
+        "SELECT count(*), count(CASE WHEN allocation_value IS NULL OR allocation_value = '' THEN 1 END), 0 FROM cost_per_key",
+    ),
+];
 /// Of [`SUMS`], those that are computed from windows.
 const OF_WINDOWS: usize = 3;
 
@@ -228,7 +257,7 @@ async fn adds_up(world: &World, what: &str, sums: &[(&str, &str)], is_billed: bo
         let billed = row[2].as_i64().expect("a count");
         assert_eq!(
             billed > 0,
-            is_billed && *sums != "policies that leave nothing out" && !sums.starts_with("device time"),
+            is_billed && !["policies", "device time", "values"].iter().any(|of| sums.starts_with(of)),
             "{what}: {sums}"
         );
     }
@@ -245,7 +274,8 @@ async fn adds_up(world: &World, what: &str, sums: &[(&str, &str)], is_billed: bo
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_fleets_add_up() {
     for seed in 0..2 {
-        let (site, mut draws, mut rows) = (Site::new().await, Draws(seed), Rows::default());
+        let keys = ["team", "cost_center"];
+        let (site, mut draws, mut rows) = (Site::splitting(&keys).await, Draws(seed), Rows::default());
         let world = &site.world;
         book(world, NOON).await;
         // one host of the first kind, metered, is always there
@@ -260,9 +290,18 @@ async fn random_fleets_add_up() {
             world.write(table, rows).await;
         }
         adds_up(world, &format!("seed {seed} from raw rows"), &SUMS, true).await;
+        adds_up(world, &format!("seed {seed} by keys from raw rows"), &SUMS_OF_KEYS, true).await;
         site.clock.set(NOON + 90 * MINUTE);
         site.build().await;
         adds_up(world, &format!("seed {seed} from windows"), &SUMS[OF_WINDOWS..], true).await;
+        adds_up(world, &format!("seed {seed} by keys from windows"), &SUMS_OF_KEYS, true).await;
+        // two of each an hour, those that stand for the others, and none
+        let most = "SELECT allocation_key, count(DISTINCT allocation_value) FROM cost_per_key GROUP BY allocation_key ORDER BY allocation_key";
+        assert_eq!(
+            world.rows(most).await,
+            keys.map(|key| [json!(key), json!(4)]).into_iter().rev().collect::<Vec<_>>(),
+            "seed {seed}"
+        );
         let answer = world.ask("SELECT sum(list_cost) FROM costs_hours").await;
         assert!(answer.served_by.contains("costs_1h through"), "{}", answer.served_by);
     }

@@ -1,7 +1,7 @@
 //! `what_if`: recorded calls elsewhere, with what each row assumes.
 
 use serde_json::{Value, json};
-use telemetry::table::{DEVICES, GRID, POWER_MODELS, PRICES, REQUESTS};
+use telemetry::table::{DEVICES, DISCOUNTS, EXCHANGE_RATES, GRID, POWER_MODELS, PRICES, REQUESTS};
 
 use super::world::{NOON, World};
 
@@ -70,16 +70,88 @@ async fn recorded_calls_are_reckoned_elsewhere() {
     assert!(columns.iter().all(|column| column.comment.is_some()));
 }
 
-/// A host that stood idle for two hours after its calls cost those hours too where they were served, and so it does elsewhere. Asked for by parts of
-/// hours, both sides are of the whole ones.
-#[tokio::test]
-async fn both_sides_are_paid_for_the_same_hours() {
-    let world = served().await;
+/// The host that served, in us-east-1, at work for ten minutes and idle for the rest of three hours.
+async fn stand_for_three_hours(world: &World) {
     let sample = |minute: i64| {
         json!({"time": NOON + minute * MINUTE, "kind": "engine", "region": "us-east-1", "model": "Llama-3-8B", "host_id": "i-1",
             "host_type": "inf2.48xlarge", "instance": "i-1/0", "chips": 12, "busy_us": minute.min(10) * 1_000_000, "padding_us": 0})
     };
     world.write(&DEVICES, &(0..=180).map(sample).collect::<Vec<_>>()).await;
+}
+
+const THREE_HOURS: &str = "'2026-11-29T12:00:00Z', '2026-11-29T15:00:00Z'";
+
+/// A discount of a tenth from the second hour on. List stays 12.98127 an hour: 38.94381 over 51,200 tokens are 760.6213 USD a million. Paid are
+/// 12.98127 × (1 + 0.9 + 0.9) = 36.347556: 12.115852 an hour and 709.9132 a million. The ledger says the same of the machine that served, less
+/// the 0.0034 that the other model's call bore in the first hour: 760.6179 and 709.9099.
+#[tokio::test]
+async fn a_discount_is_the_same_on_both_sides() {
+    let world = served().await;
+    stand_for_three_hours(&world).await;
+    let from = NOON + 60 * MINUTE;
+    let discount = json!({"time": from, "effective_from": from, "option": "on_demand", "factor": "0.9", "source": "contract 4711",
+        "as_of": "2026-11-01", "confidence": "published", "contract": "edp"});
+    world.write(&DISCOUNTS, &[discount]).await;
+    let sql = format!(
+        "SELECT usd_per_hour, effective_usd_per_hour, round(usd_per_million_output_tokens, 4), round(effective_usd_per_million_output_tokens, 4), \
+         round(recorded_usd_per_million_output_tokens, 3), round(recorded_effective_usd_per_million_output_tokens, 3), assumes \
+         FROM what_if('inf2.48xlarge', 'us-east-1', 'on_demand', 4, {THREE_HOURS}) WHERE model = 'Llama-3-8B'"
+    );
+    let rows = world.rows(&sql).await;
+    let expected = json!(["12.981270000000", "12.115852000000", 760.6213, 709.9132, 760.618, 709.91]);
+    assert_eq!(json!(rows[0][..6]), expected);
+    let assumes = rows[0][6].as_str().expect("a text");
+    for told in [
+        "no negotiated discount for 1.00 of 3.00 h",
+        "paid at × 0.9 by edp (contract 4711, as of 2026-11-01) for 2.00 of 3.00 h",
+        "12.981270000000 USD an hour a host in the mean of these hours, 12.115852000000 USD of it paid",
+        "where they were served they cost by list, assumed on-demand, list, assumed on-demand with effective × 0.9 by edp",
+    ] {
+        assert!(assumes.contains(told), "{told} in {assumes}");
+    }
+}
+
+/// 10 EUR an hour at 1.1 for the first hour, at 1.2 after: (11 + 12 + 12) ÷ 3 = 11.666666666667 USD, 35 over 51,200 tokens: 683.5938 a million. An
+/// hour without a rate has no price, and the whole has none.
+#[tokio::test]
+async fn a_price_in_another_currency_is_converted_hour_by_hour() {
+    let world = served().await;
+    stand_for_three_hours(&world).await;
+    let own = json!({"time": 1, "effective_from": 1, "host_type": "inf2.48xlarge", "region": "us-east-1", "option": "on_demand",
+        "price_per_hour": "10", "currency": "EUR", "confidence": "estimated", "as_of": "2026-07-20", "source": "contract", "book": "mine"});
+    world.write(&PRICES, &[own]).await;
+    let rate = |usd: &str, from: i64, to: Option<i64>| {
+        json!({"time": from, "effective_from": from, "effective_to": to, "currency": "EUR", "usd_per_unit": usd, "source": "ECB",
+            "as_of": "2026-11-29", "confidence": "published"})
+    };
+    let sql = format!(
+        "SELECT usd_per_hour, round(usd_per_million_output_tokens, 4), round(recorded_usd_per_million_output_tokens, 2), assumes \
+         FROM what_if('inf2.48xlarge', 'us-east-1', 'on_demand', 4, {THREE_HOURS}) WHERE model = 'Llama-3-8B'"
+    );
+    let one = NOON + 60 * MINUTE;
+    world.write(&EXCHANGE_RATES, &[rate("1.2", one, None)]).await;
+    let rows = world.rows(&sql).await;
+    assert_eq!(json!(rows[0][..2]), json!([null, null]));
+    let missing = "is in EUR, and no row of `exchange_rates` is in force for 1.00 of 3.00 h";
+    assert!(
+        rows[0][3].as_str().is_some_and(|text| text.contains(missing) && text.contains("cost is unknown")),
+        "{rows:?}"
+    );
+    world.write(&EXCHANGE_RATES, &[rate("1.1", 1, Some(one))]).await;
+    let rows = world.rows(&sql).await;
+    assert_eq!(json!(rows[0][..3]), json!(["11.666666666667", 683.5938, 683.59]));
+    assert!(
+        rows[0][3].as_str().is_some_and(|text| text.contains("EUR at 1.1 USD by ECB, as of 2026-11-29")),
+        "{rows:?}"
+    );
+}
+
+/// A host that stood idle for two hours after its calls cost those hours too where they were served, and so it does elsewhere. Asked for by parts of
+/// hours, both sides are of the whole ones.
+#[tokio::test]
+async fn both_sides_are_paid_for_the_same_hours() {
+    let world = served().await;
+    stand_for_three_hours(&world).await;
     let ask = |from: &str, to: &str| {
         format!(
             "SELECT seconds, round(usd_per_million_output_tokens, 4), round(recorded_usd_per_million_output_tokens, 3), assumes \

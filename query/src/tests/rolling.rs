@@ -74,7 +74,14 @@ pub(super) struct Site {
 
 impl Site {
     pub(super) async fn new() -> Site {
-        let (clock, config) = Site::parts();
+        Site::splitting(&[]).await
+    }
+
+    /// One whose costs are split by these keys, of the values of which two an hour are told apart.
+    pub(super) async fn splitting(keys: &[&str]) -> Site {
+        let (clock, mut config) = Site::parts();
+        config.rollup.cost.allocation_keys = keys.iter().map(|key| (*key).to_owned()).collect();
+        config.rollup.cost.allocation_values_max = 2;
         let deps = Deps::new(Arc::clone(&clock) as Arc<dyn Clock>);
         Site { world: World::of(config.clone(), deps).await, clock, config }
     }

@@ -204,7 +204,7 @@ async fn a_ratio_names_its_basis() {
     let world = fleet().await;
     let sql = format!(
         "SELECT basis, output_tokens, round(usd_per_million_output_tokens) FROM cost_per_million_tokens WHERE {RANGE} \
-         AND time = TIMESTAMP '2026-11-29T12:00:00Z' ORDER BY basis"
+         AND time = TIMESTAMP '2026-11-29T12:00:00Z' AND host_type = 'inf2.48xlarge' ORDER BY basis"
     );
     let rows = world.rows(&sql).await;
     assert_eq!(rows, [[json!("allocation"), json!(3), json!(90148.0)], [json!("usage"), json!(3), json!(30049.0)]]);
@@ -255,6 +255,52 @@ async fn replicas_of_a_host_do_not_share_their_tokens() {
     assert_eq!(world.rows(&sql).await, [row("allocation", "1.000000000000"), row("usage", "0.500000000000")]);
 }
 
+/// One model on two machines for a minute: inf2.48xlarge at 36 USD an hour, so 0.6, busy for 30 s with 200 prompt and 100 output tokens; p5.48xlarge at
+/// 60, so 1, busy for 15 s with 600 and 300. By all cost, the first is 0.6 ÷ 100 = 6,000 USD a million output tokens, 0.6 ÷ 200 = 3,000 input,
+/// 0.6 ÷ 300 = 2,000 of both; the second 3,333.33, 1,666.67 and 1,111.11. By device time the first is half, the second a quarter of that.
+/// Together they are what the hosts cost: 1.6 over 400, 4,000 a million.
+#[tokio::test]
+async fn machines_are_compared_by_what_their_tokens_cost() {
+    let world = World::new().await;
+    let machines = [("i-1", "inf2.48xlarge", "36.0", 30, 200, 100), ("i-2", "p5.48xlarge", "60.0", 15, 600, 300)];
+    for (host, kind, usd, busy_s, input, output) in machines {
+        let mut price = price(NOON - MINUTE, usd);
+        price["host_type"] = json!(kind);
+        world.write(&PRICES, &[price]).await;
+        let engines = [engine(NOON, host, kind, 0, 0), engine(NOON + MINUTE, host, kind, busy_s * 1_000_000, 0)];
+        world.write(&DEVICES, &engines).await;
+        let call = json!({
+            "time": NOON + 5, "region": "eu-west-1", "model": "m", "measured_at": "server", "host_id": host, "host_type": kind,
+            "instance": format!("{host}/0"), "input_tokens": input, "output_tokens": output, "token_sampling": 1.0, "trace_id": host, "span_id": "1",
+        });
+        world.write(&REQUESTS, &[call]).await;
+        let mut token = token(NOON + 10, host, host, 0, busy_s * 1_000_000);
+        (token["host_type"], token["count"]) = (json!(kind), json!(output));
+        world.write(&TOKENS, &[token]).await;
+    }
+    let minute = "time = TIMESTAMP '2026-11-29T12:00:00Z'";
+    let sql = format!(
+        "SELECT basis, host_type, cost_usd, round(usd_per_million_output_tokens, 2), round(usd_per_million_input_tokens, 2), \
+         round(usd_per_million_tokens, 2) FROM cost_per_million_tokens WHERE {minute} ORDER BY basis, host_type"
+    );
+    let expected = json!([
+        ["allocation", "inf2.48xlarge", "0.600000000000", 6_000.0, 3_000.0, 2_000.0],
+        ["allocation", "p5.48xlarge", "1.000000000000", 3_333.33, 1_666.67, 1_111.11],
+        ["usage", "inf2.48xlarge", "0.300000000000", 3_000.0, 1_500.0, 1_000.0],
+        ["usage", "p5.48xlarge", "0.250000000000", 833.33, 416.67, 277.78],
+    ]);
+    assert_eq!(json!(world.rows(&sql).await), expected);
+    let totals = format!(
+        "SELECT sum(cost_usd), sum(output_tokens), (SELECT sum(cost_usd) FROM node_cost WHERE {minute}) FROM cost_per_million_tokens \
+         WHERE {minute} AND basis = 'allocation'"
+    );
+    assert_eq!(json!(world.rows(&totals).await), json!([["1.600000000000", 400, "1.600000000000"]]));
+    world.query.fleet.add(NOON / MINUTE).await.expect("counted");
+    let page = world.query.fleet.page(crate::fleet::Exemplars::Left).await;
+    let line = r#"tokenwatt_cost_usd_per_million_output_tokens{region="eu-west-1",model="m"} 4000"#;
+    assert!(page.lines().any(|found| found == line), "{line} in {page}");
+}
+
 /// The tokens of an engine that reports no device time are not paid by the device time of another.
 #[tokio::test]
 async fn usage_is_divided_by_tokens_whose_device_time_is_known() {
@@ -264,7 +310,8 @@ async fn usage_is_divided_by_tokens_whose_device_time_is_known() {
         "output_tokens": 1_000, "input_tokens": 50, "trace_id": "z", "span_id": "1",
     });
     world.write(&REQUESTS, &[call]).await;
-    let sql = "SELECT basis, output_tokens FROM cost_per_million_tokens WHERE time = TIMESTAMP '2026-11-29T12:00:00Z' ORDER BY basis";
+    let sql = "SELECT basis, output_tokens FROM cost_per_million_tokens WHERE time = TIMESTAMP '2026-11-29T12:00:00Z' \
+               AND host_type = 'inf2.48xlarge' ORDER BY basis";
     assert_eq!(world.rows(sql).await, [[json!("allocation"), json!(1_003)], [json!("usage"), json!(3)]]);
 }
 

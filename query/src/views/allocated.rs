@@ -68,6 +68,38 @@ pub(super) const ALLOCATED_COST: View = View {
     keys: &[],
 };
 
+pub(super) const COST_PER_KEY: View = View {
+    name: "cost_per_key",
+    doc: "Cost per hour, region, model and value of each configured allocation key (`cost.allocation_keys`), under each of three policies for idle \
+          and padding. Name one `allocation_key` and one `idle_policy`: rows of different keys, and of different policies, are the same money, and \
+          of each all rows together are the nodes' cost to the last decimal, under `hide` less idle and padding. A call's value is its \
+          own, else its replica's, else its node's. Idle of a node that names a value is that value's; the rest is shared as in `allocated_cost`.",
+    sql: include_str!("cost_per_key.sql"),
+    columns: &[
+        HOUR,
+        column("allocation_key", "", "attribute that the cost is split by"),
+        column(
+            "allocation_value",
+            "",
+            "its value; `__unattributed__` where neither call nor node names one, `__other__` for those beyond `cost.allocation_values_max`, \
+             unknown in hours that were split before the key was configured",
+        ),
+        POLICY,
+        column("part", "", "requests, padding, idle, unattributed or shared"),
+        column("cost_usd", "USD", "cost at list price"),
+        column("shared_idle_usd", "USD", "idle and padding in it that were nobody's, under `share`"),
+        column("device_us", "us", "device time"),
+        OUTPUT,
+        BASIS,
+        METHOD,
+        AS_OF,
+    ],
+    passes: &[&COSTS_1H],
+    tables: NOTHING,
+    views: NOTHING,
+    keys: &[],
+};
+
 pub(super) const IDLE_WASTE: View = View {
     name: "idle_waste",
     doc: "What each host spent on nothing, per hour and model: time without a step, and compiled but empty slots, in time, dollars and joules. \

@@ -13,7 +13,7 @@ pub(super) const BUDGET_STATUS: View = View {
     name: "budget_status",
     doc: "Each budget in force (`[[budget]]`) and how it stands now: spent in its period, last period, burn, forecast and when it is \
           exhausted. Spent is the effective cost, of the bill or at a negotiated discount, where there is one, else the estimate. A tenant's or namespace's cost is \
-          that of its requests; a region's, model's or pool's has idle, padding and the rest in it. `burn_usd_per_day` is the cost \
+          that of its requests, a configured key's that and whatever is on nodes which name its value; a region's, model's or pool's has idle, padding and the rest in it. `burn_usd_per_day` is the cost \
           of the last 24 hours; the band of the forecast takes the cheapest and the dearest of the seven days before that had cost. \
           Nothing is stopped by a hard budget.",
     sql: include_str!("budget_status.sql"),
@@ -60,7 +60,8 @@ pub(super) const BUDGET_STATUS: View = View {
         column(
             "idle_policy",
             "",
-            "what became of idle time: hide (left out) of a tenant's or namespace's budget, else show (it is in what is spent)",
+            "what became of idle time: hide (left out) of a tenant's or namespace's budget, else show (it is in what is spent: of a configured key \
+             that of nodes which name its value)",
         ),
     ],
     passes: &[&BUDGETS, &COSTS_1H],

@@ -33,17 +33,21 @@ in_force AS (
   FROM begun
 ),
 hours AS (
-  SELECT time, region, environment, cluster, pool, model, host_type, tenant, namespace, basis, method,
+  SELECT time, region, environment, cluster, pool, model, host_type, tenant, namespace, allocation, basis, method,
     sum(list_cost) AS estimated, sum(effective_cost) AS effective, sum(coalesce(effective_cost, list_cost)) AS spent,
     max(CASE WHEN list_cost IS NULL AND effective_cost IS NULL THEN 1 ELSE 0 END) AS is_unpriced, min(price_as_of) AS price_as_of
   FROM costs_hours
   WHERE time >= now() - INTERVAL '92 days'
-  GROUP BY time, region, environment, cluster, pool, model, host_type, tenant, namespace, basis, method
+  GROUP BY time, region, environment, cluster, pool, model, host_type, tenant, namespace, allocation, basis, method
 ),
 keyed AS (
   SELECT time, basis, method, estimated, effective, spent, is_unpriced, price_as_of,
-    unnest(make_array('tenant', 'namespace', 'environment', 'cluster', 'pool', 'region', 'model', 'host_type')) AS key,
-    unnest(make_array(tenant, namespace, environment, cluster, pool, region, model, host_type)) AS value
+    unnest(array_concat(
+      make_array('tenant', 'namespace', 'environment', 'cluster', 'pool', 'region', 'model', 'host_type'), allocation_keys(allocation, '')
+    )) AS key,
+    unnest(array_concat(
+      make_array(tenant, namespace, environment, cluster, pool, region, model, host_type), allocation_values(allocation, '')
+    )) AS value
   FROM hours
 ),
 charged AS (

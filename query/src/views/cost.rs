@@ -84,12 +84,13 @@ pub(super) const COST_PER_TENANT: View = View {
 
 pub(super) const COST_PER_MILLION_TOKENS: View = View {
     name: "cost_per_million_tokens",
-    doc: "Dollars per million tokens, per minute, region and model, on two bases: `allocation`, all cost of the hosts with idle and \
+    doc: "Dollars per million tokens, per minute, region, model and host type, on two bases: `allocation`, all cost of the hosts with idle and \
           padding, and `usage`, the cost of device time given to requests over the tokens of engines that report it. Each ratio divides the whole cost, so the one per input \
-          and the one per output token do not add up. To sum up, divide `sum(cost_usd)` by `sum(output_tokens)`.",
+          and the one per output token do not add up. To sum up, over host types too, divide `sum(cost_usd)` by `sum(output_tokens)`.",
     sql: include_str!("cost_per_million_tokens.sql"),
     columns: &[
         MINUTE,
+        column("host_type", "", "instance type of the hosts; unknown where they do not say it"),
         column("basis", "", "allocation (idle and padding included) or usage"),
         COST,
         INPUT,

@@ -1,6 +1,6 @@
 WITH minutes AS (
   -- tokens of hosts without a price are left out: their cost is unknown, not zero
-  SELECT time, region, model,
+  SELECT time, region, model, host_type,
     sum(cost_usd) AS allocation_usd,
     -- device time of calls whose tokens were not sent was given to calls all the same
     sum(CASE WHEN instance IS NOT NULL AND part IN ('requests', 'unattributed') THEN cost_usd END) AS usage_usd,
@@ -13,7 +13,7 @@ WITH minutes AS (
     string_agg(DISTINCT CASE WHEN basis <> 'no price' THEN basis END, ', ') AS price_basis,
     string_agg(DISTINCT method, ', ') AS method, min(price_as_of) AS oldest_price_as_of
   FROM replica_cost
-  GROUP BY time, region, model
+  GROUP BY time, region, model, host_type
 ),
 bases AS (
   SELECT *, unnest(make_array('allocation', 'usage')) AS basis, unnest(make_array(allocation_usd, usage_usd)) AS cost_usd,
@@ -21,7 +21,7 @@ bases AS (
     unnest(make_array(allocation_output, usage_output)) AS output_tokens
   FROM minutes
 )
-SELECT time, region, model, basis, cost_usd, input_tokens, output_tokens,
+SELECT time, region, model, host_type, basis, cost_usd, input_tokens, output_tokens,
   CAST(cost_usd AS DOUBLE) / nullif(CAST(output_tokens AS DOUBLE), 0.0) * 1000000.0 AS usd_per_million_output_tokens,
   CAST(cost_usd AS DOUBLE) / nullif(CAST(input_tokens AS DOUBLE), 0.0) * 1000000.0 AS usd_per_million_input_tokens,
   CAST(cost_usd AS DOUBLE) / nullif(CAST(input_tokens + output_tokens AS DOUBLE), 0.0) * 1000000.0 AS usd_per_million_tokens,

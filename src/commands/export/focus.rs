@@ -2,16 +2,18 @@
 //! allocation, which FinOps tools read.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Map, Value, json};
 use service::{Deps, Error, Result};
+use telemetry::allocation::{self, UNATTRIBUTED};
 use telemetry::contract::{QueryApi, SqlAnswer, SqlRequest};
-use telemetry::record::{instant, month, rfc3339};
+use telemetry::record::{month, rfc3339};
 
 use crate::cli::Common;
+use crate::commands::stretch::{self, minute};
 use crate::failure::{CANNOT_CREATE, Failure};
 use crate::{print, settings};
 
@@ -78,21 +80,47 @@ const COLUMNS: [&str; 38] = [
 ];
 
 pub(super) async fn run(common: &Common, flags: &Focus) -> std::result::Result<(), Failure> {
-    let (from_us, to_us) = stretch(&flags.from, &flags.to)?;
-    let config = settings::load_quietly(common)?.config;
     let deps = Deps::system();
+    let now_us = deps.clock.now_us();
+    let (from_us, to_us) = stretch::hours(&flags.from, &flags.to, now_us)?;
+    let config = settings::load_quietly(common)?.config;
     let lakes = config.lakes_to_read(&deps).await?;
     let settings = query::Config { cache_disk_bytes: 0, max_rows: ROWS_MAX, ..config.query() };
     let query = query::build(settings, lakes, deps).await?;
     let out = Out::open(&flags.file).map_err(|error| cannot_write(&flags.file, error.into()))?;
     // the rows are the answer where they go to standard output or to another program
     let tell: fn(String) = if out.is_straight() { print::note } else { print::line };
-    let (written, unpriced) = write(&query, (from_us, to_us), &flags.account, out).await?;
+    let place = (flags.file.as_path(), out);
+    let (written, unpriced) = write(&query, (from_us, to_us), &flags.account, place).await?;
     tell(format!("{}  {written} rows", flags.file.display()));
     if unpriced > 0 {
         tell(format!("left out {unpriced} rows without a price: FOCUS has no unknown cost; see view unpriced"));
     }
+    if to_us > now_us - HOUR_US {
+        tell(format!(
+            "hours are whole an hour after their end, at {} the last of these; export again then",
+            minute(to_us + HOUR_US)
+        ));
+    }
+    if written + unpriced == 0 {
+        print::note(nothing(&query).await?);
+    }
     Ok(())
+}
+
+/// What there is where nothing was found.
+async fn nothing(query: &query::Query) -> std::result::Result<String, Failure> {
+    let sql = "SELECT CAST(min(time) AS BIGINT), CAST(max(time) AS BIGINT) FROM costs_1h".to_owned();
+    let answer = query.sql(SqlRequest { sql, ..SqlRequest::default() }).await?;
+    let at = |place: usize| answer.rows.first()?.get(place)?.as_i64();
+    Ok(match (at(0), at(1)) {
+        (Some(first), Some(last)) => format!(
+            "nothing in these hours cost anything: hours of cost are kept from {} to {}",
+            minute(first),
+            minute(last + HOUR_US)
+        ),
+        _ => "nothing in these hours cost anything, and no hour of cost is kept in this lake yet: is --data the right one?".to_owned(),
+    })
 }
 
 /// Where rows go.
@@ -105,6 +133,9 @@ enum Out {
 
 impl Out {
     fn open(name: &Path) -> std::io::Result<Out> {
+        if name.is_dir() {
+            return Err(ErrorKind::IsADirectory.into());
+        }
         if [Path::new("-"), Path::new("/dev/stdout"), Path::new("/dev/fd/1")].contains(&name) {
             return Ok(Out::Straight(Box::new(std::io::stdout())));
         }
@@ -170,9 +201,9 @@ async fn write(
     query: &query::Query,
     (from_us, to_us): (i64, i64),
     account: &str,
-    out: Out,
+    (name, out): (&Path, Out),
 ) -> std::result::Result<(u64, u64), Failure> {
-    let cannot = |error: csv::Error| cannot_write(Path::new("the export"), error);
+    let cannot = |error: csv::Error| cannot_write(name, error);
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record(COLUMNS).map_err(cannot)?;
     let (mut written, mut unpriced) = (0, 0);
@@ -191,22 +222,6 @@ async fn write(
     let out = writer.into_inner().map_err(|error| cannot(error.into_error().into()))?;
     out.finish().map_err(|error| cannot(error.into()))?;
     Ok((written, unpriced))
-}
-
-fn stretch(from: &str, to: &str) -> Result<(i64, i64)> {
-    let read = |name: &str, text: &str| {
-        let us = instant(text)
-            .ok_or_else(|| Error::invalid(format!("--{name} is {text:?}, not a time such as 2026-11-01")))?;
-        if us % HOUR_US != 0 {
-            return Err(Error::invalid(format!("--{name} is not the start of an hour")));
-        }
-        Ok(us)
-    };
-    let (from_us, to_us) = (read("from", from)?, read("to", to)?);
-    if to_us <= from_us {
-        return Err(Error::invalid("--to is not after --from"));
-    }
-    Ok((from_us, to_us))
 }
 
 async fn ask(query: &query::Query, hour_us: i64) -> std::result::Result<SqlAnswer, Failure> {
@@ -266,6 +281,12 @@ fn focus(row: &Row<'_>, hour_us: i64, account: &str) -> Result<Option<Vec<String
     let tags = |names: &[&str]| -> Map<String, Value> {
         names.iter().filter_map(|name| Some(((*name).to_owned(), row.get(name)?.clone()))).collect()
     };
+    let mut allocated = tags(&["tenant", "namespace", "environment", "model", "part"]);
+    let of_keys = row.text("allocation").and_then(allocation::read).unwrap_or_default();
+    // a key of the operator's does not take the place of one of ours, which say who is charged
+    for (key, value) in of_keys {
+        allocated.entry(key).or_insert_with(|| value.unwrap_or_else(|| UNATTRIBUTED.to_owned()).into());
+    }
     let details = json!({"x_Part": part, "x_Method": row.text("method"), "x_DeviceSeconds": seconds, "x_EnergyJoules": row.get("energy_j")});
     let fields: [&str; COLUMNS.len()] = [
         account,
@@ -302,7 +323,7 @@ fn focus(row: &Row<'_>, hour_us: i64, account: &str) -> Result<Option<Vec<String
         &details.to_string(),
         &whom,
         &whom,
-        &Value::Object(tags(&["tenant", "namespace", "environment", "model", "part"])).to_string(),
+        &Value::Object(allocated).to_string(),
         &Value::Object(tags(&["cluster", "pool", "host_type"])).to_string(),
         row.text("basis").unwrap_or_default(),
         row.text("price_as_of").unwrap_or_default(),
@@ -311,7 +332,20 @@ fn focus(row: &Row<'_>, hour_us: i64, account: &str) -> Result<Option<Vec<String
 }
 
 fn cannot_write(path: &Path, error: csv::Error) -> Failure {
-    let error = Error::invalid(format!("cannot write {}", path.display())).with_source(error);
+    let kind = match error.kind() {
+        csv::ErrorKind::Io(error) => Some(error.kind()),
+        _ => None,
+    };
+    let hint = match kind {
+        Some(ErrorKind::IsADirectory) => "it is a directory: name a file in it",
+        Some(ErrorKind::NotFound) => "its directory is not there: make it, or write elsewhere",
+        Some(ErrorKind::PermissionDenied) => "this user may not write there: name a file in another directory",
+        Some(ErrorKind::StorageFull) => {
+            "the disk is full: free some of it, or write elsewhere; nothing is left of this try"
+        }
+        _ => "nothing is left of this try: write elsewhere, or to `-`",
+    };
+    let error = Error::invalid(format!("cannot write {}", path.display())).with_source(error).with_hint(hint);
     Failure::new(CANNOT_CREATE, error)
 }
 
@@ -361,6 +395,36 @@ mod tests {
         out.write_all(b"whole").expect("written");
         out.finish().expect("whole");
         assert!(!beside(&file).exists() && std::fs::read_to_string(&file).expect("read") == "whole");
+    }
+
+    /// Configured keys stand beside those of ours, which they do not replace; what nobody named says so, and without keys nothing is there.
+    #[test]
+    fn tags_have_the_allocation_keys() {
+        let names = ["list_cost", "method", "tenant", "part", "allocation"];
+        let allocation = json!({"team": "ml", "cost_center": null, "part": "mine"}).to_string();
+        let of = exported(
+            &names,
+            vec![json!("1.5"), json!("device time"), json!("acme"), json!("requests"), json!(allocation)],
+        );
+        let expected = json!({"tenant": "acme", "part": "requests", "team": "ml", "cost_center": "__unattributed__"});
+        assert_eq!(serde_json::from_str::<Value>(&of("AllocatedTags")).expect("tags"), expected);
+        let of =
+            exported(&names, vec![json!("1.5"), json!("device time"), json!("acme"), json!("requests"), Value::Null]);
+        assert_eq!(of("AllocatedTags"), r#"{"part":"requests","tenant":"acme"}"#);
+    }
+
+    /// A file that cannot be written says what to do.
+    #[test]
+    fn a_file_that_cannot_be_written_says_what_to_do() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, told) in
+            [(folder.path().to_owned(), "name a file in it"), (folder.path().join("not/there.csv"), "make it")]
+        {
+            let error = Out::open(&name).err().expect("refused");
+            let failure = cannot_write(&name, error.into());
+            assert_eq!(failure.code, CANNOT_CREATE);
+            assert!(failure.error.hint().is_some_and(|hint| hint.contains(told)), "{}", failure.error);
+        }
     }
 
     /// A whole host that counts no device time worked for an unknown time, not for none.

@@ -261,6 +261,11 @@ pub const COSTS_1H: Table = Table {
             text("energy_method", "how the energy was obtained"),
             text("energy_confidence", "how far the energy can be trusted"),
             text("price_as_of", "when the oldest of the prices was current, as its source says"),
+            text(
+                "allocation",
+                "values of the configured allocation keys, a JSON object; a value is null where neither call nor node names one, and a key \
+                 is absent that was not configured when the hour was split",
+            ),
         ],
     ],
     order: &["tenant", "region", "time"],

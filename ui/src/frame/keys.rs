@@ -8,7 +8,7 @@ use crate::ask::Asked;
 use crate::urlstate::{Dimension, Scope};
 
 /// Keys beyond those of the rail, and what they do.
-const KEYS: [(&str, &str); 13] = [
+const KEYS: [(&str, &str); 17] = [
     ("Ctrl K", "palette: go to a page, a region, a model, a node, a trace"),
     ("/", "first filter of the page"),
     ("t", "choose a stretch of time"),
@@ -21,6 +21,10 @@ const KEYS: [(&str, &str); 13] = [
     ("j  k", "next and previous row of a table"),
     ("Enter", "open the row"),
     ("←  →", "along a chart that has the focus; ten at once with Shift"),
+    ("e", "on the SQL page: edit the statement"),
+    ("h", "on the SQL page: statements that were run or saved in this browser; Alt h while typing one"),
+    ("Ctrl Enter", "run the statement"),
+    ("Esc Tab", "leave the editor, in which Tab by itself completes a word or moves the line in"),
     ("?", "this map"),
 ];
 

@@ -12,25 +12,42 @@ use crate::frame::{self, Place, Sheet};
 use crate::panel::plot::{Axis, series_of, stack_chart};
 use crate::panel::{Tile, answered, choices, empty, heads, hint, number, panel, table, text};
 use crate::server::{App, Visit};
-use crate::sql::{PLACE, Where, bucket, minute_step, minutes};
+use crate::sql::{PLACE, Where, bucket, hours, minute_step, minutes};
 use crate::urlstate::{Fields, Scope};
 
 /// What cost is taken apart by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum By {
+enum By<'k> {
     #[default]
     Region,
     Model,
     Tenant,
     Hardware,
     Node,
+    /// A configured allocation key.
+    Key(&'k str),
 }
 
-impl By {
-    const ALL: [By; 5] = [By::Region, By::Model, By::Tenant, By::Hardware, By::Node];
+/// What stands before a key's name in the address, so that it is not taken for another dimension.
+const KEY: &str = "key:";
 
-    fn name(self) -> &'static str {
+impl<'k> By<'k> {
+    fn all(keys: &'k [String]) -> Vec<By<'k>> {
+        let fixed = [By::Region, By::Model, By::Tenant, By::Hardware, By::Node];
+        fixed.into_iter().chain(keys.iter().map(|key| By::Key(key))).collect()
+    }
+
+    /// As the address of the page has it.
+    fn field(self) -> String {
         match self {
+            By::Key(key) => format!("{KEY}{key}"),
+            other => other.name().to_owned(),
+        }
+    }
+
+    fn name(self) -> &'k str {
+        match self {
+            By::Key(key) => key,
             By::Region => "region",
             By::Model => "model",
             By::Tenant => "tenant",
@@ -39,7 +56,7 @@ impl By {
         }
     }
 
-    fn column(self) -> &'static str {
+    fn column(self) -> &'k str {
         match self {
             By::Hardware => "host_type",
             By::Node => "host_id",
@@ -99,17 +116,17 @@ impl Idle {
 
 /// What the page shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct View {
-    by: By,
+struct View<'k> {
+    by: By<'k>,
     idle: Idle,
 }
 
-impl View {
-    fn parse(query: &str) -> Self {
+impl<'k> View<'k> {
+    fn parse(query: &str, keys: &'k [String]) -> Self {
         let fields = Fields::parse(query);
         let (by, idle) = (fields.text("by"), fields.text("idle"));
         Self {
-            by: By::ALL.into_iter().find(|known| by.as_deref() == Some(known.name())).unwrap_or_default(),
+            by: By::all(keys).into_iter().find(|known| by.as_ref() == Some(&known.field())).unwrap_or_default(),
             idle: Idle::ALL.into_iter().find(|known| idle.as_deref() == Some(known.name())).unwrap_or_default(),
         }
     }
@@ -117,7 +134,7 @@ impl View {
     fn fields(&self) -> Fields {
         let mut fields = Fields::default();
         if self.by != By::default() {
-            fields.set("by", self.by.name().to_owned());
+            fields.set("by", self.by.field());
         }
         if self.idle != Idle::default() {
             fields.set("idle", self.idle.name().to_owned());
@@ -141,31 +158,41 @@ struct Asks {
 }
 
 pub(crate) async fn page(app: &App, visit: &Visit) -> String {
-    let (scope, view) = (Scope::parse(&visit.query), View::parse(&visit.query));
+    let keys = &app.options.allocation_keys;
+    let (scope, view) = (Scope::parse(&visit.query), View::parse(&visit.query, keys));
     let span = minutes(scope.resolve(visit.now_us));
     let clause = Where::place(&scope, span);
     let key = Scope { tenant: None, engine: None, hardware: None, ..scope.clone() }.link("");
     let ask = |name, sql| app.asker.kept(name, &key, visit.now_us, sql);
-    let pivot_name = match view.by {
-        By::Region => "cost.by region",
-        By::Model => "cost.by model",
-        By::Tenant => "cost.by tenant",
-        By::Hardware => "cost.by hardware",
-        By::Node => "cost.by node",
+    let (pivot_name, pivot_key) = match view.by {
+        By::Region => ("cost.by region", key.clone()),
+        By::Model => ("cost.by model", key.clone()),
+        By::Tenant => ("cost.by tenant", key.clone()),
+        By::Hardware => ("cost.by hardware", key.clone()),
+        By::Node => ("cost.by node", key.clone()),
+        By::Key(name) => ("cost.by allocation key", format!("{name} {key}")),
     };
+    let of_pivot = match view.by {
+        By::Key(_) => Where::place(&scope, hours(span)),
+        _ => Where::place(&scope, span),
+    };
+    let pivot_sql = pivot::sql(view.by, &of_pivot);
     let (choices, total, course, pivot, nodes, budgets) = tokio::join!(
         frame::choices(app, visit, &scope),
         ask("cost.total", total_sql(&clause)),
         ask("cost.over time", course_sql(&clause, minute_step(span))),
-        ask(pivot_name, pivot::sql(view.by, &clause)),
+        app.asker.kept(pivot_name, &pivot_key, visit.now_us, pivot_sql),
         ask("cost.nodes", nodes_sql(&clause)),
         app.asker.later("cost.budgets", "", visit.now_us, budgets::SQL.to_owned()),
     );
     let asks = Asks { total, course, pivot, nodes, budgets };
     frame::render(app, visit, || {
         let nothing = matches!(&asks.nodes.outcome, Ok(answer) if answer.first().is_none());
-        let body =
-            if nothing { empty(app, &scope, &choices, "hosts") } else { panels(visit, &scope, &view, span, &asks) };
+        let body = if nothing {
+            empty(app, &scope, &choices, "hosts")
+        } else {
+            panels(visit, &scope, (&view, keys), span, &asks)
+        };
         Sheet {
             filters: &PLACE,
             keep: view.fields(),
@@ -208,12 +235,19 @@ fn nodes_sql(clause: &Where) -> String {
     )
 }
 
-fn panels(visit: &Visit, scope: &Scope, view: &View, span: (i64, i64), asks: &Asks) -> AnyView {
+fn panels(
+    visit: &Visit,
+    scope: &Scope,
+    (view, keys): (&View<'_>, &[String]),
+    span: (i64, i64),
+    asks: &Asks,
+) -> AnyView {
     let axis = Axis { span_us: span, step_s: minute_step(span) };
     let course = answered(visit, &asks.course, |answer| course(answer, axis, view.idle));
     let pivot = answered(visit, &asks.pivot, |answer| pivot::view(answer, view, scope));
     let nodes = answered(visit, &asks.nodes, nodes);
-    let by = By::ALL.map(|by| (by.name().to_owned(), by.name().to_owned(), View { by, ..*view }.link(scope)));
+    let by = By::all(keys).into_iter();
+    let by = by.map(|by| (by.field(), by.name().to_owned(), View { by, ..*view }.link(scope))).collect();
     let idle = Idle::ALL.map(|idle| {
         let name = match idle {
             Idle::Show => "show idle",
@@ -228,7 +262,7 @@ fn panels(visit: &Visit, scope: &Scope, view: &View, span: (i64, i64), asks: &As
     let note = format!("spend at list price, dollars an hour, {} s columns", axis.step_s);
     view! {
         <section id="tiles" class="tiles" data-refresh="" aria-label="Cost">{tiles(asks, view.idle)}</section>
-        <div class="controls">{choices("Cost by", view.by.name(), by.to_vec())}{choices("Idle time", view.idle.name(), idle.to_vec())}</div>
+        <div class="controls">{choices("Cost by", &view.by.field(), by)}{choices("Idle time", view.idle.name(), idle.to_vec())}</div>
         {panel("pivot", &title, "device time × price of the chips at that time", &[&asks.pivot], view! { {pivot}{reconciled(asks, view.by, closed)} }.into_any())}
         {budgets::panel_of(visit, &asks.budgets)}
         {panel("course", &format!("Spend over time, {}", view.idle.course_words()), &note, &[&asks.course], course)}
@@ -269,7 +303,10 @@ fn course(answer: &Answer, axis: Axis, idle: Idle) -> AnyView {
 }
 
 /// The parts of the table against what the nodes cost by themselves.
-fn reconciled(asks: &Asks, by: By, closed: bool) -> AnyView {
+fn reconciled(asks: &Asks, by: By<'_>, closed: bool) -> AnyView {
+    if let By::Key(_) = by {
+        return hint("Of the whole hours that the range touches: they are split by keys when they are built.");
+    }
     let (Ok(pivot), Ok(nodes)) = (&asks.pivot.outcome, &asks.nodes.outcome) else { return ().into_any() };
     let parts = pivot::sum(pivot, by);
     let whole = nodes.rows().filter_map(|row| row.number("cost_usd")).reduce(|a, b| a + b);
@@ -332,13 +369,16 @@ mod tests {
 
     #[test]
     fn a_view_survives_its_own_url() {
-        for by in By::ALL {
+        let keys = ["team", "node"].map(str::to_owned);
+        for by in By::all(&keys) {
             for idle in Idle::ALL {
                 let view = View { by, idle };
                 let link = view.link(&Scope::default());
-                assert_eq!(View::parse(link.split_once('?').map_or("", |(_, query)| query)), view, "{link}");
+                let query = link.split_once('?').map_or("", |(_, query)| query);
+                assert_eq!(View::parse(query, &keys), view, "{link}");
             }
         }
-        assert_eq!(View::parse("by=x&idle=y"), View::default());
+        assert_eq!(View::parse("by=x&idle=y", &keys), View::default());
+        assert_eq!(View::parse("by=key:team", &[]), View::default(), "a key that is configured no longer");
     }
 }

@@ -1,5 +1,6 @@
 //! The SQL page: a statement in the URL, its answer as a table, and what served it.
 
+mod kept;
 mod picture;
 mod tables;
 
@@ -13,10 +14,14 @@ use crate::frame::{self, Place, Sheet};
 use crate::panel::answered;
 use crate::panel::links::{self, Versions, sql_link};
 use crate::server::{App, Visit};
+use crate::statement;
 use crate::urlstate::{Fields, Scope};
 
 /// Rows shown; more belong into a file.
 const ROWS: usize = 500;
+
+/// Lines of the box that a statement is typed into: as many as it has, within these.
+const LINES: (usize, usize) = (7, 18);
 
 /// Statements to start from.
 const STARTS: [(&str, &str); 6] = [
@@ -39,7 +44,9 @@ const STARTS: [(&str, &str); 6] = [
 
 pub(crate) async fn page(app: &App, visit: &Visit) -> String {
     let fields = Fields::parse(&visit.query);
-    let (statement, versions) = (fields.long_text("q"), links::versions(&fields));
+    // A form sends the end of a line as two characters.
+    let statement = fields.long_text("q").map(|statement| statement.replace("\r\n", "\n"));
+    let versions = links::versions(&fields);
     let run = async {
         match &statement {
             Some(statement) => Some(app.asker.typed(statement, versions.clone(), ROWS).await),
@@ -55,17 +62,10 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
         let result = match &outcome {
             None => starts(),
             Some(Ok(answer)) => result(answer, statement.as_deref().unwrap_or_default(), &versions),
-            Some(Err(error)) => refused(error),
+            Some(Err(error)) => refused(error, statement.as_deref().unwrap_or_default()),
         };
-        // The renderer leaves the text of a textarea as it is, so it is escaped here.
-        let typed = viz::escape(statement.as_deref().unwrap_or_default()).into_owned();
         let body = view! {
-            <form class="query" method="get" action="/sql">
-                <label for="q">"Statement"</label>
-                <textarea id="q" name="q" rows="7" spellcheck="false" autocapitalize="off" autocomplete="off"
-                    placeholder="SELECT region, count(*) FROM calls GROUP BY region" inner_html=typed></textarea>
-                <p><button class="main">"Run"</button>{plan(statement.as_deref(), &versions)}<span class="hint">"read-only; PostgreSQL's dialect as far as DataFusion speaks it"</span></p>
-            </form>
+            {form(app, statement.as_deref(), &versions)}
             {pinned(statement.as_deref(), &versions)}
             <div class="bench">
                 <div class="stack">{result}</div>
@@ -75,6 +75,27 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
         .into_any();
         Sheet { freshness, body, ..Sheet::new("SQL", Place::Sql, Scope::parse(&visit.query)) }
     })
+}
+
+/// Where a statement is typed. The editor takes the text's place where scripts run, and belongs to whoever is named: what it keeps in the
+/// browser is kept for each reader apart. Whoever was shown one page types nothing here.
+fn form(app: &App, statement: Option<&str>, versions: &Versions) -> AnyView {
+    let typed = statement.unwrap_or_default();
+    let rows = typed.lines().count().clamp(LINES.0, LINES.1);
+    let of = app.shared.is_none().then(|| app.name().to_owned());
+    let (button, dialog) = of.as_deref().map(|of| (kept::button(), kept::dialog(of))).unzip();
+    // The renderer leaves the text of a textarea as it is, so it is escaped here.
+    let escaped = viz::escape(typed).into_owned();
+    view! {
+        <form class="query" method="get" action="/sql">
+            <label for="q" data-key="e">"Statement"</label>
+            <textarea id="q" name="q" rows=rows spellcheck="false" autocapitalize="off" autocomplete="off" data-editor=of
+                placeholder="SELECT region, count(*) FROM calls GROUP BY region" inner_html=escaped></textarea>
+            <p><button class="main">"Run"</button>{plan(statement, versions)}{button}<span class="hint">"read-only; PostgreSQL's dialect as far as DataFusion speaks it"</span></p>
+        </form>
+        {dialog}
+    }
+    .into_any()
 }
 
 /// The way to the plan of a statement, which is a statement too.
@@ -101,16 +122,36 @@ fn starts() -> AnyView {
     .into_any()
 }
 
-fn refused(error: &ApiError) -> AnyView {
+fn refused(error: &ApiError, typed: &str) -> AnyView {
     let hint = error.hint.clone().map(|hint| view! { <p class="hint">{hint}</p> });
+    // Only a statement that makes no sense has a place where it does not.
+    let place = (error.kind == "invalid").then(|| statement::place(&error.message, typed)).flatten();
     view! {
-        <div class="card error" role="alert">
-            <p><strong>{error.kind.clone()}</strong></p>
+        <div class="card error" role="alert" data-refused=error.kind.clone()>
+            <p><strong>{error.kind.clone()}</strong>{place.map(|place| spot(&place))}</p>
+            {place.map(|place| pointed(&place, typed))}
             <pre>{error.message.clone()}</pre>
             {hint}
         </div>
     }
     .into_any()
+}
+
+/// The place by its numbers; in the editor the link leads there.
+fn spot(place: &statement::Place) -> AnyView {
+    let words = format!("line {}, column {}", place.line, place.column);
+    let (line, column, width) = (place.line.to_string(), place.column.to_string(), place.width.to_string());
+    view! { " at "<a href="#q" data-line=line data-column=column data-width=width>{words}</a> }.into_any()
+}
+
+/// The line with what is wrong underlined; the editor marks the same place.
+fn pointed(place: &statement::Place, typed: &str) -> AnyView {
+    let line: Vec<char> = typed.lines().nth(place.line - 1).unwrap_or_default().chars().collect();
+    let start = (place.column - 1).min(line.len());
+    let end = (start + place.width).min(line.len());
+    let part = |from: usize, to: usize| line.get(from..to).unwrap_or_default().iter().collect::<String>();
+    let (before, there, after) = (part(0, start), part(start, end), part(end, line.len()));
+    view! { <pre class="pointed">{before}<u>{there}</u>{after}</pre> }.into_any()
 }
 
 fn result(answer: &Answer, statement: &str, versions: &Versions) -> AnyView {
@@ -123,7 +164,7 @@ fn result(answer: &Answer, statement: &str, versions: &Versions) -> AnyView {
     let parquet = links::parquet(statement, versions).map(|link| view! { " · "{link} });
     let none = raw.rows.is_empty().then(|| view! { <p class="hint">"The statement ran and returned no rows."</p> });
     view! {
-        <section class="panel" aria-label="Result">
+        <section class="panel" aria-label="Result" data-rows=raw.rows.len() data-ms=format!("{:.1}", raw.elapsed_ms) data-cut=raw.truncated.then_some("")>
             <p class="served">{served(raw)}" · "<a href=links::link("/sql.csv", statement, versions) download="">"CSV"</a>{parquet}</p>
             {none}
             {picture::of(answer)}

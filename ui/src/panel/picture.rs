@@ -59,13 +59,15 @@ impl Pictures {
 #[derive(Clone)]
 pub(crate) struct Here(pub(crate) String);
 
-/// Leaves a chart with whoever collects them, and gives the link to its image: that of this stretch of time, also tomorrow.
+/// Leaves a chart with whoever collects them, and gives the link to its image: that of this stretch of time, also tomorrow. The button beside
+/// it has the browser draw the same image as PNG (`ui/editor/picture.js`), so it is there with scripts alone.
 pub(crate) fn kept(picture: Picture) -> AnyView {
     let link = use_context::<Here>().map(|here| link(&here.0, &picture));
     if let Some(pictures) = use_context::<Pictures>() {
         pictures.0.lock().unwrap_or_else(PoisonError::into_inner).push(picture);
     }
-    link.map(|link| view! { <li class="save"><a href=link download="tokenwatt.svg">"SVG"</a></li> }).into_any()
+    let item = |link| view! { <li class="save"><a href=link download="tokenwatt.svg">"SVG"</a><button type="button" class="png" data-png="">"PNG"</button></li> };
+    link.map(item).into_any()
 }
 
 fn link(here: &str, picture: &Picture) -> String {

@@ -11,6 +11,9 @@ use crate::panel::picture::{self, Pictures};
 use crate::urlstate::{Fields, Scope, segment};
 use crate::zone::Local;
 
+/// An image opened by itself is a document: it may have the style inside it, and nothing else of anybody's.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox";
+
 /// The image; `theme=dark` in dark colours.
 pub(super) async fn svg(State(app): State<App>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
     let fields = Fields::parse(&query.unwrap_or_default());
@@ -32,7 +35,8 @@ pub(super) async fn svg(State(app): State<App>, RawQuery(query): RawQuery, heade
     };
     let theme = Theme::named(fields.text("theme").as_deref());
     let image = picture::in_zone(Local::of(&Scope::parse(&visit.query)), || picture::image(&found, theme, path));
-    ([(header::CONTENT_TYPE, "image/svg+xml; charset=utf-8")], image).into_response()
+    let headers = [(header::CONTENT_TYPE, "image/svg+xml; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, POLICY)];
+    (headers, image).into_response()
 }
 
 /// Renders a page for its charts; whether there is one.

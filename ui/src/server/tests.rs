@@ -188,21 +188,27 @@ async fn a_page_says_what_its_figures_are_not_narrowed_to() {
     assert!(!html.contains("not narrowed to"));
 }
 
+/// A statement as it is copied.
+fn uncoloured(markup: &str) -> String {
+    let parts = markup.split('<').enumerate();
+    let text: String =
+        parts.map(|(index, part)| if index == 0 { part } else { part.split_once('>').unwrap().1 }).collect();
+    text.replace("&#39;", "'").replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+}
+
 /// Statements are absolute: what is copied answers tomorrow what the page shows today.
 #[tokio::test]
 async fn every_statement_on_a_page_names_its_time_and_its_version() {
     for path in ["/latency", "/cost", "/power", "/logs", "/slo/ttft-eu"] {
         let (_, html) = get_page(Fleet::Busy, path).await;
-        let statements: Vec<&str> =
-            html.split("<pre>").skip(1).filter_map(|rest| rest.split("</pre>").next()).collect();
+        let statements: Vec<String> =
+            html.split("<pre>").skip(1).filter_map(|rest| rest.split("</pre>").next()).map(uncoloured).collect();
         assert!(!statements.is_empty(), "{path}");
+        assert!(html.contains("<i class=k>SELECT</i>"), "{path}: statements are in colours");
         // How budgets stand is asked of the present alone.
         for statement in statements.into_iter().filter(|statement| !statement.contains("FROM budget_status")) {
             assert!(statement.starts_with("-- answered from versions: requests 412"), "{path}: {statement}");
-            assert!(
-                statement.contains("TIMESTAMP &#x27;2026-1") || statement.contains("TIMESTAMP '2026-1"),
-                "{path}: {statement}"
-            );
+            assert!(statement.contains("TIMESTAMP '2026-1"), "{path}: {statement}");
             assert!(!statement.contains("now()"), "{path}: {statement}");
         }
     }
@@ -274,9 +280,31 @@ async fn a_refused_statement_shows_message_and_hint() {
     let (_, html) = get_page(Fleet::Down, "/sql?q=SELEC").await;
     assert!(html.contains("lake is &lt;away&gt;") && html.contains("wait a moment"));
     assert!(html.contains(">SELEC</textarea>"), "the statement stays");
+    assert!(!html.contains("data-line"), "what is not about the text points nowhere in it");
+    let (_, html) = get_page(Fleet::Busy, "/sql?q=SELECT+%3Cregion%3E%0D%0AFROM+calls%0D%0AWHERE+REFUSE").await;
+    assert!(html.contains(">line 3, column 7</a>") && html.contains("data-width=\"6\""), "{html}");
+    assert!(html.contains("WHERE <u>REFUSE</u>") && html.contains("data-refused=\"invalid\""), "{html}");
+    assert!(html.contains(">SELECT &lt;region&gt;\nFROM calls\nWHERE REFUSE</textarea>"), "{html}");
     let (_, html) = get_page(Fleet::Busy, "/sql?q=%3C/textarea%3E%3Cscript%3E").await;
     assert!(!html.contains("<script>"), "and cannot leave its box");
     assert!(html.contains("requests version 412") && html.contains("served by raw rows, local"));
+}
+
+/// The page is a text area and a form; what scripts put in its place is marked, and what the browser keeps has its empty frame.
+#[tokio::test]
+async fn the_sql_page_is_a_form_that_an_editor_may_take_over() {
+    let (_, html) = get_page(Fleet::Busy, "/sql?q=SELECT+1").await;
+    assert!(
+        html.contains("rows=\"7\"") && html.contains("data-editor=\"everybody\"") && html.contains("name=\"q\""),
+        "{html}"
+    );
+    assert!(html.contains("<dialog id=\"kept\"") && html.contains("data-key=\"h\"") && html.contains("data-key=\"e\""));
+    assert!(html.contains("data-rows=\"51\"") && html.contains("data-ms=\"12.5\"") && !html.contains("data-cut"));
+    let (_, long) = get_page(Fleet::Busy, &format!("/sql?q=SELECT+1{}", "%0A--".repeat(40))).await;
+    assert!(long.contains("rows=\"18\""), "a long statement has more room, within bounds");
+    assert!(get_page(Fleet::Partial, "/sql?q=SELECT+1").await.1.contains("data-cut"));
+    let (_, other) = get_page(Fleet::Busy, "/latency").await;
+    assert!(!other.contains("data-editor") && !other.contains("id=\"kept\""), "no other page has an editor");
 }
 
 #[tokio::test]
@@ -337,6 +365,7 @@ async fn every_chart_is_an_image_by_itself() {
         titles.sort_unstable();
         titles.dedup();
         assert_eq!(titles.len(), links.len(), "two charts of {path} have one title");
+        assert_eq!(html.matches("data-png").count(), links.len(), "each is a picture too: {path}");
         for link in links {
             let (status, svg) = get_page(Fleet::Busy, &link).await;
             assert_eq!(status, StatusCode::OK, "{link}: {svg}");
@@ -373,7 +402,7 @@ async fn a_page_is_told_in_the_zone_that_its_url_names() {
     assert!(html.contains("data to 17:29:58 IST"), "how fresh it is");
     let (_, chart) = get_page(Fleet::Busy, "/latency?tz=Asia/Kolkata").await;
     assert!(chart.contains("&quot;name&quot;:&quot;IST&quot;") && chart.contains(">17:20</text>"), "axis and pointer");
-    assert!(chart.contains("TIMESTAMP '2026-11-29T11:45:00Z'"), "statements stay in UTC");
+    assert!(uncoloured(&chart).contains("TIMESTAMP '2026-11-29T11:45:00Z'"), "statements stay in UTC");
     let (_, plain) = get_page(Fleet::Busy, "/requests?tz=Nowhere").await;
     assert!(plain.contains("started (UTC)"));
 }
@@ -445,6 +474,15 @@ async fn every_answer_carries_the_policy_and_files_are_cached_by_name() {
     let response = send(Fleet::Busy, Request::get("/").body(Body::empty()).unwrap()).await;
     let policy = response.headers()[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
     assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe-inline"));
+    // An image opened by itself keeps its colours, and that is all it may do.
+    let chart = Request::get("/chart.svg?page=/latency&chart=TTFT+percentiles").body(Body::empty()).unwrap();
+    let chart = send(Fleet::Busy, chart).await;
+    let policy = chart.headers()[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
+    assert!(
+        policy.starts_with("default-src 'none'; style-src 'unsafe-inline';") && policy.ends_with("sandbox"),
+        "{policy}"
+    );
+    assert_eq!(chart.headers().get_all(header::CONTENT_SECURITY_POLICY).iter().count(), 1);
     let css = send(Fleet::Busy, Request::get(assets::style_url()).body(Body::empty()).unwrap()).await;
     assert_eq!(css.status(), StatusCode::OK);
     assert!(css.headers()[header::CACHE_CONTROL].to_str().unwrap().contains("immutable"));

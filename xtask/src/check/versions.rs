@@ -1,7 +1,8 @@
-//! One version of the crates whose types pass from crate to crate: a second would compile, and then
-//! not fit.
+//! Lock files: one version of the crates whose types pass from crate to crate, since a second would compile and then not fit; and a
+//! lock of the fuzz targets that fits their manifests, since no other check builds them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 
@@ -23,12 +24,23 @@ const SINGLE: &[&str] = &[
     "wasm-bindgen*",
 ];
 
-/// Adds a fault for every single-version crate that stands in the lock file twice.
+/// Adds a fault for every single-version crate that stands in the lock file twice, and one for a stale lock of the fuzz targets.
 pub(crate) fn check(faults: &mut Vec<String>) -> Result<()> {
     let path = cargo::root().join("Cargo.lock");
     let text = std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
     faults.extend(doubles(&text)?);
+    faults.extend(stale(&cargo::root().join("fuzz")));
     Ok(())
+}
+
+/// What is wrong with the lock file of the workspace in this directory, if it would have to change.
+fn stale(workspace: &Path) -> Option<String> {
+    let mut metadata = cargo::cargo(&["metadata", "--locked", "--format-version", "1"]);
+    let fault = cargo::output(metadata.current_dir(workspace)).err()?;
+    let name = workspace.file_name().unwrap_or_default().display();
+    Some(format!(
+        "{name}/Cargo.lock does not fit its manifests; `cargo update --workspace` in {name} mends it: {fault}"
+    ))
 }
 
 fn doubles(lock: &str) -> Result<Vec<String>> {
@@ -71,6 +83,26 @@ mod tests {
         let lock = lock(&[("arrow-array", "59.3.0"), ("arrow-array", "58.0.0"), ("syn", "1.0.0"), ("syn", "2.0.0")]);
         assert_eq!(doubles(&lock)?, ["Cargo.lock holds arrow-array in versions 58.0.0 and 59.3.0"]);
         Ok(())
+    }
+
+    /// A dependency that came after the lock file was written.
+    #[test]
+    fn a_lock_file_that_would_change_is_found() -> Result<()> {
+        let workspace = std::env::temp_dir().join(format!("tokenwatt-lock-{}", std::process::id()));
+        let package = |name: &str, more: &str| -> Result<()> {
+            std::fs::create_dir_all(workspace.join(name).join("src"))?;
+            std::fs::write(workspace.join(name).join("src/lib.rs"), "")?;
+            let manifest = format!("[package]\nname = \"{name}\"\nversion = \"0.0.0\"\n{more}");
+            Ok(std::fs::write(workspace.join(name).join("Cargo.toml"), manifest)?)
+        };
+        package("other", "")?;
+        package("one", "[workspace]\n")?;
+        cargo::output(cargo::cargo(&["generate-lockfile"]).current_dir(workspace.join("one")))?;
+        assert_eq!(stale(&workspace.join("one")), None);
+        package("one", "[workspace]\n[dependencies]\nother = { path = \"../other\" }\n")?;
+        let fault = stale(&workspace.join("one")).context("the lock file lacks a dependency")?;
+        assert!(fault.starts_with("one/Cargo.lock does not fit"), "{fault}");
+        Ok(std::fs::remove_dir_all(&workspace)?)
     }
 
     #[test]

@@ -56,7 +56,7 @@ fn what_is_wrong_with_a_budget_is_said() {
         let mut one = budget("a", "1");
         change(&mut one);
         let mut faults = Vec::new();
-        validate(&[one], &mut faults);
+        validate(&[one], &["team".to_owned()], &mut faults);
         faults.join("; ")
     };
     assert_eq!(faults(|_| ()), "");
@@ -75,6 +75,6 @@ fn what_is_wrong_with_a_budget_is_said() {
         assert!(found.contains(fault), "{found:?} lacks {fault}");
     }
     let mut faults = Vec::new();
-    validate(&[budget("a", "1"), budget("a", "2")], &mut faults);
+    validate(&[budget("a", "1"), budget("a", "2")], &[], &mut faults);
     assert_eq!(faults, ["budget `a` is there twice"]);
 }

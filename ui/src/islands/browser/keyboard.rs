@@ -6,8 +6,8 @@ use web_sys::{Element, HtmlDialogElement, HtmlElement, HtmlInputElement, js_sys}
 
 use super::{all, document};
 
-/// Where a key is text and not a command.
-const TYPING: &str = "input, textarea, select, [contenteditable]";
+/// Where a key is text and not a command. The editor of the SQL page lives in a tree of its own, whose root says so.
+const TYPING: &str = "input, textarea, select, [contenteditable], [data-typing]";
 /// What j and k go along.
 const ROWS: &str = "main table.list tbody tr > :is(th, td:first-child) a[href]";
 

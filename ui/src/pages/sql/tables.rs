@@ -48,8 +48,8 @@ fn line(row: &Row<'_>, below: &Below<'_>) -> Option<AnyView> {
         }
         Some(rows) => {
             let columns: Vec<_> = rows.iter().map(column).collect();
-            let words = format!("{} columns", rows.len());
-            view! { <details><summary>{words}</summary><ul>{columns}</ul></details> }.into_any()
+            let words = format!("{} columns of {name}", rows.len());
+            view! { <details><summary aria-label=words title="columns">{rows.len()}</summary><ul>{columns}</ul></details> }.into_any()
         }
     };
     Some(view! { <li title=comment><a href=select>{name}</a>{columns}</li> }.into_any())

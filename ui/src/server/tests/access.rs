@@ -483,6 +483,14 @@ async fn a_link_shows_one_page_with_the_rights_of_whoever_made_it() {
     for part in ["class=\"rail\"", "class=\"scope\"", "id=\"palette\"", "/logout", "data-dialog=\"share\""] {
         assert!(!html.contains(part), "{part}");
     }
+    // Statements are typed, and kept by the browser, by those who have signed in.
+    let (_, html) = shared(&house, &acme, "page=%2Fsql%3Fq%3DSELECT%2B1&for=1h").await;
+    let (status, html) = read(house.send(browse(&link_in(&html)).body(Body::empty()).unwrap()).await).await;
+    assert!(status == StatusCode::OK && html.contains(">SELECT 1</textarea>"), "{html}");
+    for part in ["data-editor", "id=\"kept\"", "data-key=\"h\"", "data-png"] {
+        assert!(!html.contains(part), "{part}");
+    }
+    assert!(house.see("/sql?q=SELECT+1", &acme).await.1.contains("data-editor=\"acme\""), "for each reader apart");
     // It is not a session, whoever looks at it: with one's own session the page has the sharer's rights.
     let ann = house.signed_in(&house.ann).await;
     let (_, seen) = house.see(&link, &ann).await;
@@ -492,7 +500,7 @@ async fn a_link_shows_one_page_with_the_rights_of_whoever_made_it() {
     }
     let posted = post(&link).body(Body::empty()).unwrap();
     assert_eq!(house.send(posted).await.status(), StatusCode::METHOD_NOT_ALLOWED);
-    assert!(house.counted("tokenwatt_ui_shares_total{outcome=\"opened\"} 2"));
+    assert!(house.counted("tokenwatt_ui_shares_total{outcome=\"opened\"} 3"));
     // Later, cut, changed, or after its maker left.
     let gone = |router: Router, link: String| async move {
         read(router.oneshot(browse(&link).body(Body::empty()).unwrap()).await.unwrap()).await

@@ -44,6 +44,15 @@ impl Fleet {
                 hint: Some("wait a moment".into()),
             });
         }
+        if let Some((before, _)) = sql.split_once("REFUSE") {
+            let lines: Vec<&str> = before.split('\n').collect();
+            let column = lines.last().map_or(1, |line| line.chars().count() + 1);
+            let message = format!(
+                "sql parser error: Expected: an expression, found: REFUSE at Line: {}, Column: {column}",
+                lines.len()
+            );
+            return Err(ApiError { kind: "invalid".into(), message, hint: None });
+        }
         if self == Fleet::New {
             return Ok(SqlAnswer::default());
         }

@@ -1,0 +1,43 @@
+WITH listed AS (
+  -- keys that are configured, and those of the rows: an hour that was split before a key was configured has no value of it
+  SELECT time, region, model, environment, namespace, tenant, host_type, part, basis, method, list_cost, device_us, tokens, price_as_of,
+    unnest(allocation_keys(allocation, '')) AS allocation_key, unnest(allocation_values(allocation, '')) AS allocation_value
+  FROM costs_hours
+),
+hours AS (
+  SELECT time, region, model, allocation_key, allocation_value, environment, namespace, tenant, host_type, part, basis, sum(list_cost) AS cost_usd,
+    sum(device_us) AS device_us, sum(tokens) AS output_tokens, string_agg(DISTINCT method, ', ' ORDER BY method) AS method,
+    min(price_as_of) AS oldest_price_as_of
+  FROM listed
+  WHERE allocation_key IS NOT NULL
+  GROUP BY time, region, model, allocation_key, allocation_value, environment, namespace, tenant, host_type, part, basis
+),
+weighed AS (
+  SELECT *, part IN ('idle', 'padding') AS is_waste,
+    -- what a node says is its key's stays there; what is nobody's is shared
+    part IN ('idle', 'padding') AND (allocation_value IS NULL OR allocation_value = '__unattributed__') AS is_nobodys,
+    -- in thousandths of a micro-dollar
+    CASE WHEN part = 'requests' AND cost_usd > 0 THEN CAST(CAST(cost_usd AS DOUBLE) * 1000000000.0 AS BIGINT) ELSE CAST(0 AS BIGINT) END AS weight
+  FROM hours
+),
+grouped AS (
+  SELECT *, sum(CASE WHEN is_nobodys THEN cost_usd END) OVER those AS waste_usd, sum(weight) OVER those AS weights
+  FROM weighed
+  WINDOW those AS (PARTITION BY time, region, model, allocation_key)
+),
+borne AS (
+  SELECT *, money_split(waste_usd, weight) OVER (
+      PARTITION BY time, region, model, allocation_key ORDER BY part, allocation_value, tenant, namespace, environment, host_type, basis
+    ) AS share_usd
+  FROM grouped
+),
+policies AS (
+  SELECT *, unnest(make_array('show', 'share', 'hide')) AS idle_policy FROM borne
+)
+SELECT time, region, model, allocation_key, allocation_value, idle_policy, tenant, namespace, environment, host_type, part,
+  CASE WHEN idle_policy = 'share' AND part = 'requests' THEN cost_usd + coalesce(share_usd, CAST(0 AS DECIMAL(38,12))) ELSE cost_usd END AS cost_usd,
+  CASE WHEN idle_policy = 'share' AND part = 'requests' THEN share_usd END AS shared_idle_usd,
+  device_us, output_tokens, basis, method, oldest_price_as_of
+FROM policies
+-- where nobody was served there is nobody to share with, and the line stays
+WHERE NOT ((is_waste AND idle_policy = 'hide') OR (is_nobodys AND idle_policy = 'share' AND weights > 0))
