@@ -489,6 +489,15 @@ def lane(panel, own, row, head):
     return found
 
 
+def hosts_of(panel, own, row, head):
+    """As many hosts as told their energy in the region, whatever types they are of; in the demo they all serve one model."""
+    region = row["cells"][0]["text"]
+    statement = f"SELECT count(DISTINCT host_id) FROM host_energy WHERE region = '{region}' AND time >= '{FROM}' AND time < '{TO}'"
+    request = urllib.request.Request(BASE + "/api/v1/sql", statement.encode(), {"content-type": "text/plain"})
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as reply:
+        return json.load(reply)["rows"][0]
+
+
 # The row of the request whose page is looked at.
 REQUEST = {}
 
@@ -501,6 +510,7 @@ DERIVED = {
     ("nodes", "out tok/s"): per_second("tokens"),
     ("peers", None): beside,
     ("trace", None): lane,
+    ("efficiency", "hosts"): hosts_of,
     ("efficiency", "joules per token"): column("efficiency", "tokens_per_joule", lambda ratio, _: 1 / ratio if ratio else None),
 }
 DERIVED |= {

@@ -170,10 +170,10 @@ impl FirstToken {
             Some("server") => "measured at the engine".to_owned(),
             Some(place) => format!("measured at the {place}"),
         };
-        if self.elsewhere > 0.0 {
-            format!("{place}; {} calls that only others measured are left out", self.elsewhere)
-        } else {
-            place
+        match self.elsewhere {
+            none if none <= 0.0 => place,
+            1.0 => format!("{place}; a call that only others measured is left out"),
+            calls => format!("{place}; {calls} calls that only others measured are left out"),
         }
     }
 }

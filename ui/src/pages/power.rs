@@ -65,10 +65,13 @@ const RATIOS: &str = "sum(output_tokens) AS output_tokens, sum(joules) AS joules
      CAST(sum(output_tokens) AS DOUBLE) / nullif(sum(joules), 0) AS tokens_per_joule,\n  \
      sum(power_w) / count(DISTINCT time) AS power_w";
 
+/// Hosts of a minute as the mean of the range's minutes, to the next whole one: the view has a row for each of a minute's host types.
+const HOSTS: &str = "CAST(round(CAST(sum(hosts) AS DOUBLE) / count(DISTINCT time)) AS BIGINT)";
+
 /// One row per place, model and boundary, and one per boundary.
 fn total_sql(clause: &Where) -> String {
     format!(
-        "SELECT region, model, boundary, grouping(region) AS total,\n  {RATIOS}, max(hosts) AS hosts,\n  string_agg(DISTINCT method, ', ') AS method, string_agg(DISTINCT confidence, ', ') AS confidence\nFROM perf_per_watt\n{}\nGROUP BY GROUPING SETS ((boundary), (region, model, boundary))\nORDER BY total DESC, joules DESC",
+        "SELECT region, model, boundary, grouping(region) AS total,\n  {RATIOS}, {HOSTS} AS hosts,\n  string_agg(DISTINCT method, ', ') AS method, string_agg(DISTINCT confidence, ', ') AS confidence\nFROM perf_per_watt\n{}\nGROUP BY GROUPING SETS ((boundary), (region, model, boundary))\nORDER BY total DESC, joules DESC",
         clause.clause()
     )
 }
