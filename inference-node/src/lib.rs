@@ -152,6 +152,7 @@ async fn engine(config: &Config, deps: &service::Deps) -> Result<Work> {
         clock,
         fleet_secret: config.fleet_secret.clone(),
         token_sampling: config.record.token_sampling,
+        long: admit::at_once(),
         closing: deps.shutdown.token(Stage::Streams),
     };
     let entrance = Arc::new(entrance);

@@ -51,7 +51,7 @@ type Body = Result<Bytes, BytesRejection>;
 
 async fn chat(State(entrance): State<Arc<Entrance>>, headers: HeaderMap, body: Body) -> Response {
     let admitted = match body {
-        Ok(body) => entrance.chat(&headers, &body),
+        Ok(body) => entrance.chat(headers, body).await,
         Err(rejection) => Err(Fault::unread(&rejection)),
     };
     answer(&entrance, admitted).await
@@ -59,7 +59,7 @@ async fn chat(State(entrance): State<Arc<Entrance>>, headers: HeaderMap, body: B
 
 async fn completion(State(entrance): State<Arc<Entrance>>, headers: HeaderMap, body: Body) -> Response {
     let admitted = match body {
-        Ok(body) => entrance.completion(&headers, &body),
+        Ok(body) => entrance.completion(headers, body).await,
         Err(rejection) => Err(Fault::unread(&rejection)),
     };
     answer(&entrance, admitted).await

@@ -60,12 +60,17 @@ impl Fault {
         Self::new(rejection.status(), "invalid_request_error", message)
     }
 
-    /// The prompt and the tokens asked for are longer than the model's context.
-    pub(crate) fn too_long(param: &str, prompt: usize, output: Option<u32>, longest: u32) -> Self {
+    /// The prompt and the tokens asked for are longer than the model's context; `prompt` says how many it has, such as `at least 9`.
+    pub(crate) fn too_long(param: &str, prompt: &str, output: Option<u32>, longest: u32) -> Self {
         let asked = output.map_or_else(String::new, |output| format!(" and {output} output tokens"));
         let message =
             format!("the model's context holds {longest} tokens, the request needs {prompt} prompt tokens{asked}");
         Self::invalid(param, message).with_code("context_length_exceeded")
+    }
+
+    /// The prompt has no token at all.
+    pub(crate) fn no_prompt(param: &str) -> Self {
+        Self::invalid(param, "the prompt is empty; the model needs at least one token to go on from")
     }
 
     /// Another model is served here.
