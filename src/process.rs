@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use service::principal::{Principal, Principals};
-use service::shutdown::Shutdown;
+use service::shutdown::{Shutdown, what_became};
 use service::signal::Stop;
 use service::tls::Acceptor;
 use service::{Deps, Error};
@@ -79,8 +79,8 @@ impl Process {
             return Err(Error::internal(failure).with_hint("the log above has the details").into());
         }
         if !late.is_empty() {
-            let error = Error::internal(format!("not drained in time: {}", late.join(", ")))
-                .with_hint("what was acknowledged is in the journal and is committed at the next start");
+            let error =
+                Error::internal(format!("not drained in time: {}", late.join(", "))).with_hint(what_became(&late));
             return Err(Failure::new(IO, error));
         }
         print::line("drained");

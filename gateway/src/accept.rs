@@ -140,7 +140,7 @@ async fn collect(body: Body, bytes_max: u64) -> Result<Bytes, Fault> {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
         while let Some(current) = cause {
             if current.to_string().contains("length limit exceeded") {
-                return Fault::TooLarge;
+                return Fault::TooLarge(bytes_max);
             }
             cause = current.source();
         }

@@ -1,5 +1,7 @@
 //! What a client is told when the gateway itself refuses or cannot serve a call, in OpenAI's error shape.
 
+use std::borrow::Cow;
+
 use axum::Json;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -16,7 +18,8 @@ pub(crate) enum Fault {
     UnknownPath,
     BadJson,
     BodyBroken,
-    TooLarge,
+    /// Larger than so many bytes.
+    TooLarge(u64),
     NoNode,
     Unreachable,
     Timeout,
@@ -31,7 +34,7 @@ impl Fault {
             Self::UnknownPath => "unknown_url",
             Self::BadJson => "invalid_json",
             Self::BodyBroken => "body_broken",
-            Self::TooLarge => "request_too_large",
+            Self::TooLarge(_) => "request_too_large",
             Self::NoNode => "no_node_available",
             Self::Unreachable => "node_unreachable",
             Self::Timeout => "node_timeout",
@@ -43,15 +46,19 @@ impl Fault {
             Self::NoKey | Self::WrongKey => StatusCode::UNAUTHORIZED,
             Self::UnknownPath => StatusCode::NOT_FOUND,
             Self::BadJson | Self::BodyBroken => StatusCode::BAD_REQUEST,
-            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NoNode => StatusCode::SERVICE_UNAVAILABLE,
             Self::Unreachable => StatusCode::BAD_GATEWAY,
             Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
         }
     }
 
-    fn message(self) -> &'static str {
-        match self {
+    fn message(self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Self::TooLarge(bytes_max) => {
+                let text = format!("the request body is larger than the {bytes_max} bytes that this gateway accepts");
+                return Cow::Owned(text);
+            }
             Self::NoKey => "you did not provide an API key; send it as `Authorization: Bearer <key>`",
             Self::WrongKey => "incorrect API key provided",
             Self::UnknownPath => {
@@ -59,11 +66,10 @@ impl Fault {
             }
             Self::BadJson => "the request body is no JSON object",
             Self::BodyBroken => "the request body could not be read to its end",
-            Self::TooLarge => "the request body is larger than this gateway accepts",
             Self::NoNode => "no inference node can take the call now",
             Self::Unreachable => "the inference nodes tried could not be reached",
             Self::Timeout => "the inference node did not answer in time",
-        }
+        })
     }
 
     fn kind(self) -> &'static str {

@@ -36,6 +36,8 @@ pub(crate) struct Observer {
     pending: Vec<u8>,
     /// The frame that ends a stream has come.
     done: bool,
+    /// An error has come within the stream.
+    failed: bool,
     seen: Seen,
 }
 
@@ -57,6 +59,7 @@ struct Frame {
     #[serde(default)]
     choices: Vec<Choice>,
     usage: Option<Usage>,
+    error: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -119,6 +122,16 @@ impl Observer {
         self.done
     }
 
+    /// Whether the node said within the stream that it failed.
+    pub(crate) fn failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Whether a stream may end here: something said that it does, or an error came, or it was not read along to here.
+    pub(crate) fn may_end(&self) -> bool {
+        self.done || self.failed || self.mode != Mode::Events || !self.seen.finish_reasons.is_empty()
+    }
+
     /// What was seen, now that no more bytes come.
     pub(crate) fn finish(mut self) -> Seen {
         if self.mode == Mode::Whole
@@ -155,7 +168,8 @@ impl Observer {
         let telling = self.seen.first_content.is_none()
             || memmem::find(data, b"\"prompt_tokens\"").is_some()
             || memmem::find(data, b"\"finish_reason\":\"").is_some()
-            || memmem::find(data, b"\"finish_reason\": \"").is_some();
+            || memmem::find(data, b"\"finish_reason\": \"").is_some()
+            || memmem::find(data, b"\"error\"").is_some();
         let content = if telling { self.parse(data) } else { true };
         if content {
             self.seen.first_content.get_or_insert(at);
@@ -167,6 +181,7 @@ impl Observer {
     fn parse(&mut self, data: &[u8]) -> bool {
         let Ok(frame) = serde_json::from_slice::<Frame>(data) else { return false };
         let content = frame.choices.iter().any(Choice::has_content);
+        self.failed |= frame.error.is_some();
         self.note(frame);
         content
     }

@@ -24,6 +24,8 @@ pub(crate) struct Ending {
     record: Option<Record>,
     arrived: Duration,
     observer: Observer,
+    /// The status is one of success.
+    succeeds: bool,
     /// Bytes of the answer still to come, where the node said how many there are.
     left: Option<u64>,
 }
@@ -84,6 +86,7 @@ impl Relay {
                     }
                     Some((Ok(bytes), Some(relay)))
                 }
+                Ok(None) if relay.is_cut() => relay.broken(Fault::Unreachable),
                 Ok(None) => {
                     relay.end(Outcome::Complete);
                     None
@@ -92,6 +95,11 @@ impl Relay {
                 Err(_) => relay.broken(Fault::Timeout),
             }
         })
+    }
+
+    /// Whether a stream has come to its end without anything of it having said so.
+    fn is_cut(&self) -> bool {
+        self.ending.as_ref().is_some_and(|ending| self.events && ending.succeeds && !ending.observer.may_end())
     }
 
     /// The node failed within the answer. The client is told in the stream, which then ends without `[DONE]`; where that is
@@ -117,7 +125,8 @@ fn refusal(status: u16) -> Option<&'static str> {
     match status {
         429 => Some("rate_limited"),
         400..500 => Some("client_error"),
-        500.. => Some("node_error"),
+        // One that sends the call elsewhere has not answered it either.
+        300..400 | 500.. => Some("node_error"),
         _ => None,
     }
 }
@@ -132,7 +141,7 @@ enum Outcome {
 
 impl Ending {
     pub(crate) fn new(gateway: Arc<Gateway>, record: Record, arrived: Duration) -> Self {
-        Self { gateway, record: Some(record), arrived, observer: Observer::default(), left: None }
+        Self { gateway, record: Some(record), arrived, observer: Observer::default(), succeeds: false, left: None }
     }
 
     /// The record, to note what is learnt on the way.
@@ -151,6 +160,7 @@ impl Ending {
 
     fn answered(&mut self, status: StatusCode, observer: Observer, length: Option<u64>) {
         self.left = length;
+        self.succeeds = status.is_success();
         self.observer = observer;
         self.record_mut().status = status.as_u16();
     }
@@ -172,13 +182,14 @@ impl Ending {
     }
 
     fn conclude(&mut self, outcome: Outcome) {
+        let failed = self.observer.failed();
         let seen = std::mem::take(&mut self.observer).finish();
         let record = self.record_mut();
         record.seen = seen;
         record.error = match outcome {
             Outcome::Broken(fault) => Some(fault.code()),
             Outcome::ClientGone => Some("client_disconnected"),
-            Outcome::Complete => refusal(record.status),
+            Outcome::Complete => refusal(record.status).or(failed.then_some("node_error")),
         };
     }
 

@@ -415,6 +415,52 @@ async fn refusals_are_recorded_as_whose_they_are() {
     }
 }
 
+/// An answer without a body is over with its head: it is recorded as what it was, and not as given up by the client.
+#[tokio::test]
+async fn empty_answers_are_recorded_as_what_they_are() {
+    for (status, error) in [
+        (204, None),
+        (307, Some("node_error")),
+        (401, Some("client_error")),
+        (429, Some("rate_limited")),
+        (500, Some("node_error")),
+        (503, Some("node_error")),
+        (599, Some("node_error")),
+    ] {
+        let sink = Sink::start().await;
+        let node = Node::start(Script::Empty(status)).await;
+        let front = Front::start(&[(&node, "east")], |config| config.otlp_endpoint = sink.url.clone()).await;
+        assert_eq!(front.chat().send().await.unwrap().status().as_u16(), status);
+        front.stop().await;
+        let values = sink::attributes(&sink.only_span().1.attributes);
+        assert_eq!(values.get(names::ERROR_TYPE).map(String::as_str), error, "{status}");
+    }
+}
+
+/// A stream that ends though nothing in it said so is cut: the client is told, and it is no success. Nor is one that says it failed.
+#[tokio::test]
+async fn cut_streams_are_no_success() {
+    const FAILED: &str = "data: {\"error\":{\"message\":\"out of memory\"}}\n\ndata: [DONE]\n\n";
+    const ENDED: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n";
+    for (bytes, is_told, error) in [
+        ("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n", true, Some("node_unreachable")),
+        ("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"cho", true, Some("node_unreachable")),
+        (FAILED, false, Some("node_error")),
+        (ENDED, false, None),
+    ] {
+        let sink = Sink::start().await;
+        let node = Node::start(Script::Stream(bytes)).await;
+        let front = Front::start(&[(&node, "east")], |config| config.otlp_endpoint = sink.url.clone()).await;
+        let text = front.chat().send().await.unwrap().text().await.unwrap();
+        assert!(text.starts_with(bytes), "{text}");
+        assert_eq!(text[bytes.len()..].contains("node_unreachable"), is_told, "{text}");
+        assert_eq!(text.len() > bytes.len(), is_told, "{text}");
+        front.stop().await;
+        let values = sink::attributes(&sink.only_span().1.attributes);
+        assert_eq!(values.get(names::ERROR_TYPE).map(String::as_str), error, "{bytes}");
+    }
+}
+
 /// Headers of a hop end with the hop, in both directions; also those that only `Connection` says are.
 #[tokio::test]
 async fn headers_of_a_hop_go_no_further() {

@@ -1,8 +1,11 @@
 //! From a request on the wire to a call: validation, identity, places in the queue.
 //!
 //! ```text
-//! body -> options -> prompt -> tokens -> places (or 429) -> job -> step thread
+//! place (or 429) -> body -> options -> further places -> prompt -> tokens -> job -> step thread
 //! ```
+//!
+//! What takes the longer the longer a request is runs on threads of its own, a few at a time, so that neither streams nor health
+//! checks wait for it; and a text that cannot fit the model is refused by its length before it is taken apart.
 
 mod options;
 mod trace;
@@ -12,6 +15,7 @@ pub(crate) use trace::sampled;
 
 use std::sync::Arc;
 
+use axum::body::Bytes;
 use axum::http::HeaderMap;
 use rand::Rng;
 use service::channel::{Receiver, bounded};
@@ -20,6 +24,7 @@ use service::secret::Secret;
 use service::shutdown::CancellationToken;
 use telemetry::names;
 use telemetry::openai::{ChatRequest, CompletionRequest, Options, Prompt, StreamOptions};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::engine::{ChatMessage, EngineDescription, EngineError, Text};
 use crate::queue::{Asked, Call, Door, Event, Gauges, Job, Turned};
@@ -35,6 +40,8 @@ pub(crate) struct Entrance {
     pub(crate) clock: Arc<NodeClock>,
     pub(crate) fleet_secret: Option<Secret>,
     pub(crate) token_sampling: f64,
+    /// How many long requests are taken in at once ([`at_once`]).
+    pub(crate) long: Arc<Semaphore>,
     /// Cancelled once no new call is taken.
     pub(crate) closing: CancellationToken,
 }
@@ -67,48 +74,114 @@ struct Draft<'a> {
     max_tokens: Option<u32>,
     /// Output tokens where the client sets no limit.
     max_tokens_default: u32,
-    prompts: Vec<String>,
+    source: Source,
     arrival_ns: i64,
+}
+
+/// What prompts are made of.
+enum Source {
+    Messages(Vec<ChatMessage>),
+    Texts(Vec<String>),
+}
+
+/// A request's right to be taken in.
+pub(crate) struct Ticket {
+    /// Its first place in the node.
+    place: OwnedSemaphorePermit,
+    /// Cancelled once nobody waits for the answer.
+    gone: CancellationToken,
 }
 
 /// Output tokens of a text completion without a limit, as that API has it.
 const TEXT_TOKENS: u32 = 16;
 /// Texts in one text completion.
 const PROMPTS_MAX: usize = 8;
+/// Longest request that is taken in at once, where it is read: some milliseconds of work at most.
+const SHORT_BYTES_MAX: usize = 4 << 10;
+
+/// Room for half of the machine's cores to take in long requests: the others have tokens to make.
+pub(crate) fn at_once() -> Arc<Semaphore> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Arc::new(Semaphore::new((cores / 2).max(1)))
+}
 
 impl Entrance {
     /// Takes in a chat.
     ///
     /// # Errors
     /// A fault in OpenAI's shape.
-    pub(crate) fn chat(&self, headers: &HeaderMap, body: &[u8]) -> Result<Admitted, Fault> {
+    ///
+    /// # Cancel safety
+    /// A cancelled call leaves no job and no place behind.
+    pub(crate) async fn chat(self: &Arc<Self>, headers: HeaderMap, body: Bytes) -> Result<Admitted, Fault> {
         let arrival_ns = self.clock.now_ns();
-        let request: ChatRequest = parse(body)?;
-        options::check_chat(&request)?;
-        let messages = options::messages(&request.messages)?;
-        let prompt = self.chat_prompt(&messages)?;
-        self.admit(&Draft {
-            headers,
-            options: &request.options,
-            style: Style::Chat,
-            likelihoods: options::chat_logprobs(&request.options)?,
-            max_tokens: request.max_completion_tokens.or(request.options.max_tokens),
-            max_tokens_default: u32::MAX,
-            prompts: vec![prompt],
-            arrival_ns,
-        })
+        self.take_in(body.len(), move |entrance, ticket| entrance.chat_of(&headers, &body, arrival_ns, ticket)).await
     }
 
     /// Takes in a text completion.
     ///
     /// # Errors
     /// A fault in OpenAI's shape.
-    pub(crate) fn completion(&self, headers: &HeaderMap, body: &[u8]) -> Result<Admitted, Fault> {
+    ///
+    /// # Cancel safety
+    /// A cancelled call leaves no job and no place behind.
+    pub(crate) async fn completion(self: &Arc<Self>, headers: HeaderMap, body: Bytes) -> Result<Admitted, Fault> {
         let arrival_ns = self.clock.now_ns();
-        self.completion_of(headers, parse(body)?, arrival_ns)
+        self.take_in(body.len(), move |entrance, ticket| {
+            entrance.completion_of(&headers, parse(&body)?, arrival_ns, ticket)
+        })
+        .await
     }
 
-    /// Takes in a text completion that was read from another protocol's message.
+    /// Runs `read` on a request of so many bytes: where it is, if it is short, else off the threads that serve I/O and in turn. It
+    /// has a place before, so that no more can wait for their turn than the node may hold.
+    ///
+    /// # Errors
+    /// Its own, and those of a node that is full or closing.
+    ///
+    /// # Cancel safety
+    /// Work that has begun ends with the prompt at hand; nothing comes of it.
+    pub(crate) async fn take_in<T: Send + 'static>(
+        self: &Arc<Self>,
+        bytes: usize,
+        read: impl FnOnce(&Self, Ticket) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        if self.closing.is_cancelled() {
+            return Err(Fault::closing());
+        }
+        let gone = CancellationToken::new();
+        let ticket = Ticket { place: self.door.places(1).map_err(Fault::turned)?, gone: gone.clone() };
+        if bytes <= SHORT_BYTES_MAX {
+            return read(self, ticket);
+        }
+        let _gone = gone.drop_guard();
+        let turn = Arc::clone(&self.long).acquire_owned().await.map_err(|_| Fault::closing())?;
+        let entrance = Arc::clone(self);
+        let taken = service::task::blocking("take in a request", move || {
+            let _turn = turn;
+            read(&entrance, ticket)
+        });
+        taken.await.unwrap_or_else(|error| Err(Fault::internal(error.to_string())))
+    }
+
+    fn chat_of(&self, headers: &HeaderMap, body: &[u8], arrival_ns: i64, ticket: Ticket) -> Result<Admitted, Fault> {
+        let request: ChatRequest = parse(body)?;
+        options::check_chat(&request)?;
+        let messages = options::messages(&request.messages)?;
+        let draft = Draft {
+            headers,
+            options: &request.options,
+            style: Style::Chat,
+            likelihoods: options::chat_logprobs(&request.options)?,
+            max_tokens: request.max_completion_tokens.or(request.options.max_tokens),
+            max_tokens_default: u32::MAX,
+            source: Source::Messages(messages),
+            arrival_ns,
+        };
+        self.admit(draft, ticket)
+    }
+
+    /// Takes in a text completion, which may have been read from another protocol's message.
     ///
     /// # Errors
     /// A fault that names OpenAI's fields.
@@ -117,34 +190,29 @@ impl Entrance {
         headers: &HeaderMap,
         request: CompletionRequest,
         arrival_ns: i64,
+        ticket: Ticket,
     ) -> Result<Admitted, Fault> {
         options::check_completion(&request)?;
-        let prompts = match request.prompt {
+        let texts = match request.prompt {
             Prompt::Text(text) => vec![text],
             Prompt::Texts(texts) if (1..=PROMPTS_MAX).contains(&texts.len()) => texts,
             Prompt::Texts(_) => return Err(Fault::invalid("prompt", format!("1 to {PROMPTS_MAX} prompts are served"))),
             Prompt::Other(_) => return Err(Fault::unsupported("prompt", "prompts of token ids")),
         };
-        self.admit(&Draft {
+        let draft = Draft {
             headers,
             options: &request.options,
             style: Style::Text,
             likelihoods: options::text_logprobs(&request.options)?,
             max_tokens: request.options.max_tokens,
             max_tokens_default: TEXT_TOKENS,
-            prompts,
+            source: Source::Texts(texts),
             arrival_ns,
-        })
+        };
+        self.admit(draft, ticket)
     }
 
-    fn chat_prompt(&self, messages: &[ChatMessage]) -> Result<String, Fault> {
-        self.text.chat_prompt(messages).map_err(|error| engine_fault("messages", &error))
-    }
-
-    fn admit(&self, draft: &Draft<'_>) -> Result<Admitted, Fault> {
-        if self.closing.is_cancelled() {
-            return Err(Fault::closing());
-        }
+    fn admit(&self, draft: Draft<'_>, ticket: Ticket) -> Result<Admitted, Fault> {
         if draft.options.model != self.engine.model {
             return Err(Fault::no_such_model(&draft.options.model));
         }
@@ -156,10 +224,11 @@ impl Entrance {
             return Err(Fault::unsupported("logit_bias", "logit_bias"));
         }
         let n = draft.options.n.unwrap_or(1);
-        let prompts = self.tokens(draft)?;
-        let choices = n.saturating_mul(u32::try_from(prompts.len()).unwrap_or(u32::MAX));
-        let places = self.door.places(choices).map_err(Fault::turned)?;
-        let call = Arc::new(self.call(draft, &prompts)?);
+        let choices = n.saturating_mul(u32::try_from(draft.source.len()).unwrap_or(u32::MAX));
+        let Ticket { place: mut places, gone } = ticket;
+        places.merge(self.door.places(choices.saturating_sub(1)).map_err(Fault::turned)?);
+        let prompts = self.tokens(&draft, &gone)?;
+        let call = Arc::new(self.call(&draft, &prompts)?);
         // Room for every token, the text held back at the end, and the end of each choice.
         let room = (call.output_max as usize + 2).saturating_mul(choices as usize);
         let (sender, events) = bounded("node.events", room);
@@ -171,15 +240,33 @@ impl Entrance {
         Ok(Admitted { call, events, style: draft.style, choices, stream_options })
     }
 
-    /// Token ids of each prompt, all short enough for the model.
-    fn tokens(&self, draft: &Draft<'_>) -> Result<Vec<Arc<[u32]>>, Fault> {
-        let field = if draft.style == Style::Chat { "messages" } else { "prompt" };
-        let mut prompts: Vec<Arc<[u32]>> = Vec::with_capacity(draft.prompts.len());
-        for prompt in &draft.prompts {
-            let tokens = self.text.tokenize(prompt).map_err(|error| engine_fault(field, &error))?;
-            let needed = tokens.len() + draft.max_tokens.unwrap_or(1) as usize;
-            if tokens.is_empty() || needed > self.engine.max_len as usize {
-                return Err(Fault::too_long(field, tokens.len(), draft.max_tokens, self.engine.max_len));
+    /// Token ids of each prompt, all short enough for the model. None is taken apart if one of them cannot be.
+    fn tokens(&self, draft: &Draft<'_>, gone: &CancellationToken) -> Result<Vec<Arc<[u32]>>, Fault> {
+        let rendered;
+        let (field, texts) = match &draft.source {
+            Source::Texts(texts) => ("prompt", texts),
+            Source::Messages(messages) => {
+                let prompt = self.text.chat_prompt(messages).map_err(|error| engine_fault("messages", &error))?;
+                rendered = vec![prompt];
+                ("messages", &rendered)
+            }
+        };
+        let longest = self.engine.max_len;
+        let fits = |tokens: usize| tokens + draft.max_tokens.unwrap_or(1) as usize <= longest as usize;
+        if let Some(least) = texts.iter().map(|text| self.text.tokens_min(text)).find(|least| !fits(*least)) {
+            return Err(Fault::too_long(field, &format!("at least {least}"), draft.max_tokens, longest));
+        }
+        let mut prompts: Vec<Arc<[u32]>> = Vec::with_capacity(texts.len());
+        for text in texts {
+            if gone.is_cancelled() {
+                return Err(Fault::internal("the client went away"));
+            }
+            let tokens = self.text.tokenize(text).map_err(|error| engine_fault(field, &error))?;
+            if tokens.is_empty() {
+                return Err(Fault::no_prompt(field));
+            }
+            if !fits(tokens.len()) {
+                return Err(Fault::too_long(field, &tokens.len().to_string(), draft.max_tokens, longest));
             }
             prompts.push(tokens.into());
         }
@@ -226,6 +313,16 @@ impl Entrance {
 
     fn trusts(&self, headers: &HeaderMap) -> bool {
         trusts(self.fleet_secret.as_ref(), headers)
+    }
+}
+
+impl Source {
+    /// How many prompts it makes.
+    fn len(&self) -> usize {
+        match self {
+            Self::Messages(_) => 1,
+            Self::Texts(texts) => texts.len(),
+        }
     }
 }
 

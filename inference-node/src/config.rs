@@ -74,6 +74,9 @@ impl Config {
         self.engine.cpu.validate(faults);
         self.engine.neuron.validate(faults);
         self.engine.proxy.validate(faults);
+        if self.engine.kind == engine::EngineKind::Proxy {
+            self.engine.proxy.validate_apart([self.http_addr, self.grpc_addr()], faults);
+        }
         if self.engine.kind == engine::EngineKind::Neuron
             && self.schedule.policy.is_some_and(|policy| policy != schedule::Policy::NeuronSlots)
         {

@@ -341,6 +341,12 @@ pub trait Text: Send + Sync {
     /// [`EngineError::Input`] if the text cannot be tokenised.
     fn tokenize(&self, prompt: &str) -> Result<Vec<u32>, EngineError>;
 
+    /// Tokens that a prompt has at least, told from its length alone: 0 where that says nothing. Takes no time, so that what can
+    /// never fit the model is not tokenised.
+    fn tokens_min(&self, _prompt: &str) -> usize {
+        0
+    }
+
     /// The prompt that the model expects for these messages, ready for [`Text::tokenize`], ending
     /// where the assistant's answer begins.
     ///

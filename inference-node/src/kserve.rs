@@ -142,7 +142,7 @@ async fn model_infer(State(desk): Desked, request: Request) -> Response {
     let answer = |asked: InferRequest, headers: HeaderMap| {
         let desk = Arc::clone(&desk);
         async move {
-            let (ask, admitted) = desk.begin(&asked, &headers).map_err(status)?;
+            let (ask, admitted) = desk.begin(asked, headers).await.map_err(status)?;
             whole(ask, admitted).await.map_err(status)
         }
     };
@@ -168,11 +168,15 @@ impl Desk {
         Err(status(Fault::no_such_model(&asked.name)))
     }
 
-    fn begin(&self, request: &InferRequest, headers: &HeaderMap) -> Result<(Ask, Admitted), Fault> {
+    async fn begin(&self, request: InferRequest, headers: HeaderMap) -> Result<(Ask, Admitted), Fault> {
         let arrival_ns = self.entrance.clock.now_ns();
-        let ask = Ask::read(request)?;
-        let admitted = self.entrance.completion_of(headers, ask.completion.clone(), arrival_ns)?;
-        Ok((ask, admitted))
+        let bytes = request.encoded_len();
+        let read = move |entrance: &Entrance, ticket| {
+            let ask = Ask::read(&request)?;
+            let admitted = entrance.completion_of(&headers, ask.completion.clone(), arrival_ns, ticket)?;
+            Ok((ask, admitted))
+        };
+        self.entrance.take_in(bytes, read).await
     }
 }
 
@@ -185,15 +189,15 @@ fn responses(
     let closing = desk.entrance.closing.clone();
     let requests = requests.take_until(closing.cancelled_owned());
     requests.flat_map_unordered(IN_FLIGHT_MAX, move |request| match request {
-        Ok(request) => answers(&desk, &headers, request),
+        Ok(request) => answers(Arc::clone(&desk), headers.clone(), request),
         Err(status) => stream::once(ready(Err(status))).boxed(),
     })
 }
 
 /// Answers of one request.
 fn answers(
-    desk: &Desk,
-    headers: &HeaderMap,
+    desk: Arc<Desk>,
+    headers: HeaderMap,
     request: InferRequest,
 ) -> BoxStream<'static, Result<StreamInferResponse, Status>> {
     let InferRequest { id, model_name, .. } = &request;
@@ -207,7 +211,13 @@ fn answers(
             },
         })
     };
-    match desk.begin(&request, headers) {
+    let begun = async move { desk.begin(request, headers).await };
+    stream::once(begun).flat_map(outputs).map(wrapped).boxed()
+}
+
+/// Answers of one request that was taken in, or why it was not.
+fn outputs(begun: Result<(Ask, Admitted), Fault>) -> BoxStream<'static, Result<InferResponse, Fault>> {
+    match begun {
         Ok((ask, admitted)) if ask.stream => {
             let state = Some((ask, admitted, 0));
             stream::unfold(state, |state| async move {
@@ -216,11 +226,10 @@ fn answers(
                 let goes_on = answer.as_ref().is_ok_and(|(_, last)| !last);
                 Some((answer.map(|(answer, _)| answer), goes_on.then_some((ask, admitted, sent))))
             })
-            .map(wrapped)
             .boxed()
         }
-        Ok((ask, admitted)) => stream::once(whole(ask, admitted)).map(wrapped).boxed(),
-        Err(fault) => stream::once(ready(wrapped(Err(fault)))).boxed(),
+        Ok((ask, admitted)) => stream::once(whole(ask, admitted)).boxed(),
+        Err(fault) => stream::once(ready(Err(fault))).boxed(),
     }
 }
 

@@ -100,6 +100,8 @@ pub async fn build(config: Config, deps: service::Deps) -> Result<Node> {
         _ => engine(&config, &deps).await?,
     };
     let name = format!("node.{}", work.recording.instance);
+    let held = work.recording.outbox.held();
+    let left = move || format!("{} spans were not sent", held.load(Ordering::Relaxed));
     Ok(Node {
         addr,
         grpc_addr,
@@ -113,7 +115,7 @@ pub async fn build(config: Config, deps: service::Deps) -> Result<Node> {
         accept: deps.shutdown.token(Stage::Accept),
         streams: deps.shutdown.token(Stage::Streams),
         streams_hold: deps.shutdown.hold(Stage::Streams, name.clone()),
-        recorders_hold: deps.shutdown.hold(Stage::Recorders, name),
+        recorders_hold: deps.shutdown.hold(Stage::Recorders, name).leaving(left),
         component: work.component,
         health: deps.health,
         tls: deps.tls,
@@ -152,6 +154,7 @@ async fn engine(config: &Config, deps: &service::Deps) -> Result<Work> {
         clock,
         fleet_secret: config.fleet_secret.clone(),
         token_sampling: config.record.token_sampling,
+        long: admit::at_once(),
         closing: deps.shutdown.token(Stage::Streams),
     };
     let entrance = Arc::new(entrance);

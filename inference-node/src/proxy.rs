@@ -13,16 +13,19 @@
 
 mod ask;
 mod call;
+mod circle;
 mod dialect;
 mod grpc;
 mod json;
 mod read;
 mod relay;
+mod send;
 mod turn;
 
 pub(crate) use call::{Asked, End, Mark, Relayed};
 pub use dialect::Upstream;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,6 +127,14 @@ impl Config {
         }
     }
 
+    /// Adds one line for every address of the engine that is one of the node's `own`.
+    pub(crate) fn validate_apart(&self, own: [SocketAddr; 2], faults: &mut Vec<String>) {
+        circle::refuse_own("node.engine.proxy.upstream", &self.upstream, own, faults);
+        if let Some(url) = &self.upstream_grpc {
+            circle::refuse_own("node.engine.proxy.upstream_grpc", url, own, faults);
+        }
+    }
+
     /// The engine behind the proxy, as far as the settings know it.
     pub(crate) fn describe(&self) -> EngineDescription {
         EngineDescription {
@@ -156,6 +167,7 @@ pub(crate) struct Front {
     fleet_secret: Option<Secret>,
     token_sampling: f64,
     turns: Turns,
+    sign: circle::Sign,
     closing: CancellationToken,
     failed: Counter,
 }
@@ -207,6 +219,7 @@ pub(crate) fn router(config: &Config, parts: Parts, metrics: &Registry) -> Resul
         fleet_secret: parts.fleet_secret,
         token_sampling: parts.token_sampling,
         turns,
+        sign: circle::Sign::new(),
         closing: parts.closing,
         failed: metrics.counter("tokenwatt_proxy_failed_total", help, &labels),
     };

@@ -15,7 +15,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{DefaultBodyLimit, Path, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use telemetry::names;
@@ -23,8 +23,8 @@ use telemetry::openai::{Model, ModelList};
 
 use crate::admit::{Admitted, Entrance};
 
-/// Largest request body.
-const BODY_MAX: usize = 8 << 20;
+/// Largest request body, here and before a proxy.
+pub(crate) const BODY_MAX: usize = 8 << 20;
 
 /// Routes of the API.
 pub(crate) fn router(entrance: Arc<Entrance>) -> Router {
@@ -51,18 +51,25 @@ type Body = Result<Bytes, BytesRejection>;
 
 async fn chat(State(entrance): State<Arc<Entrance>>, headers: HeaderMap, body: Body) -> Response {
     let admitted = match body {
-        Ok(body) => entrance.chat(&headers, &body),
-        Err(rejection) => Err(Fault::unread(&rejection)),
+        Ok(body) => entrance.chat(headers, body).await,
+        Err(rejection) => Err(unread(&rejection)),
     };
     answer(&entrance, admitted).await
 }
 
 async fn completion(State(entrance): State<Arc<Entrance>>, headers: HeaderMap, body: Body) -> Response {
     let admitted = match body {
-        Ok(body) => entrance.completion(&headers, &body),
-        Err(rejection) => Err(Fault::unread(&rejection)),
+        Ok(body) => entrance.completion(headers, body).await,
+        Err(rejection) => Err(unread(&rejection)),
     };
     answer(&entrance, admitted).await
+}
+
+fn unread(rejection: &BytesRejection) -> Fault {
+    match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Fault::too_large(),
+        _ => Fault::unread(rejection),
+    }
 }
 
 /// Streams or collects. The call's slot is freed as soon as the receiver of its events is dropped,

@@ -56,10 +56,20 @@ pub struct Shutdown {
 #[derive(Default)]
 struct Shared {
     tokens: [CancellationToken; Stage::ALL.len()],
-    /// How many hold each (stage, name).
-    holds: Mutex<BTreeMap<(Stage, String), usize>>,
+    /// Who holds which stage, by name.
+    holds: Mutex<BTreeMap<(Stage, String), Held>>,
     released: Notify,
 }
+
+/// What is known of those who hold a stage under one name.
+#[derive(Default)]
+struct Held {
+    count: usize,
+    left: Option<Left>,
+}
+
+/// Says how much of the work is left.
+type Left = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// Keeps a stage open while it lives.
 #[must_use = "dropping the hold says that the stage's work is done"]
@@ -84,7 +94,7 @@ impl Shutdown {
     /// Says that `name` has work to finish in `stage`; later stages wait until the hold is dropped.
     pub fn hold(&self, stage: Stage, name: impl Into<String>) -> Hold {
         let key = (stage, name.into());
-        *self.shared.holds.lock().entry(key.clone()).or_default() += 1;
+        self.shared.holds.lock().entry(key.clone()).or_default().count += 1;
         Hold { shared: Arc::clone(&self.shared), key }
     }
 
@@ -96,7 +106,7 @@ impl Shutdown {
 
     /// Walks all stages, giving each at most `grace` to finish.
     ///
-    /// Returns who had not finished in time, as `stage/name`; empty means all drained.
+    /// Returns who had not finished in time, as `stage/name`, and what they had left where they say so; empty means all drained.
     ///
     /// # Cancel safety
     /// Can be called again after a cancelled call; stages already begun stay so.
@@ -106,7 +116,7 @@ impl Shutdown {
             self.shared.tokens[stage as usize].cancel();
             let deadline = tokio::time::Instant::now() + grace;
             if tokio::time::timeout_at(deadline, self.finished(stage)).await.is_err() {
-                late.extend(self.pending(stage).into_iter().map(|name| format!("{}/{name}", stage.name())));
+                late.extend(self.late(stage));
             }
         }
         late
@@ -117,6 +127,16 @@ impl Shutdown {
     pub fn pending(&self, stage: Stage) -> Vec<String> {
         let holds = self.shared.holds.lock();
         holds.keys().filter(|(held, _)| *held == stage).map(|(_, name)| name.clone()).collect()
+    }
+
+    fn late(&self, stage: Stage) -> Vec<String> {
+        let holds = self.shared.holds.lock();
+        let late = holds.iter().filter(|((held, _), _)| *held == stage);
+        late.map(|((_, name), held)| match &held.left {
+            Some(left) => format!("{}/{name} ({})", stage.name(), left()),
+            None => format!("{}/{name}", stage.name()),
+        })
+        .collect()
     }
 
     async fn finished(&self, stage: Stage) {
@@ -133,12 +153,46 @@ impl Shutdown {
     }
 }
 
+impl Hold {
+    /// Says what is left of the work, such as `12 spans were not sent`, where the stage ends before it is done.
+    pub fn leaving(self, left: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        if let Some(held) = self.shared.holds.lock().get_mut(&self.key) {
+            held.left = Some(Arc::new(left));
+        }
+        self
+    }
+}
+
+/// What has become of the work that [`Shutdown::walk`] and then the tasks had not finished, for people: one sentence for each stage.
+#[must_use]
+pub fn what_became(late: &[String]) -> String {
+    let of = |stage: &str| late.iter().any(|name| name.split_once('/').is_some_and(|(of, _)| of == stage));
+    let mut said = Vec::new();
+    for (stage, text) in [
+        (Stage::Streams, "calls that still ran were cut off"),
+        (
+            Stage::Recorders,
+            "records that were not sent are gone: see that the collector runs and that otlp_endpoint is its address",
+        ),
+        (Stage::Ingest, "what was acknowledged is in the journal and is committed at the next start"),
+        (Stage::Query, "queries that still ran were cut off"),
+    ] {
+        if of(stage.name()) {
+            said.push(text);
+        }
+    }
+    if said.is_empty() {
+        said.push("the log above says what they were doing");
+    }
+    said.join("; ")
+}
+
 impl Drop for Hold {
     fn drop(&mut self) {
         let mut holds = self.shared.holds.lock();
-        if let Some(count) = holds.get_mut(&self.key) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(held) = holds.get_mut(&self.key) {
+            held.count -= 1;
+            if held.count == 0 {
                 holds.remove(&self.key);
             }
         }

@@ -75,6 +75,12 @@ impl Uplink {
         Ok(Self { endpoint, secure, token })
     }
 
+    /// The collector's address.
+    #[must_use]
+    pub fn address(&self) -> String {
+        self.endpoint.uri().to_string()
+    }
+
     /// A connection that is made when it is first used.
     #[must_use]
     pub fn channel(&self) -> Channel {

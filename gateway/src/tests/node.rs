@@ -28,6 +28,10 @@ pub(super) enum Script {
     Break,
     /// Answers with this status.
     Refuse(u16),
+    /// Answers with this status and nothing more.
+    Empty(u16),
+    /// Streams these bytes, whatever they are, and ends.
+    Stream(&'static str),
 }
 
 /// A running node. Clones of `shared` live in its handlers.
@@ -132,6 +136,8 @@ async fn chat(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response
             });
             events(Body::from_stream(parts))
         }
+        Script::Empty(status) => StatusCode::from_u16(status).unwrap().into_response(),
+        Script::Stream(bytes) => events(Body::from_stream(futures::stream::iter([Ok::<_, Infallible>(bytes)]))),
         Script::Refuse(status) => {
             let status = StatusCode::from_u16(status).unwrap();
             let headers = [("retry-after", "3"), ("connection", "x-hop"), ("x-hop", "1"), ("x-end", "1")];

@@ -264,6 +264,10 @@ impl Text for Language {
         self.vocabulary.encode(prompt)
     }
 
+    fn tokens_min(&self, prompt: &str) -> usize {
+        self.vocabulary.tokens_min(prompt)
+    }
+
     fn chat_prompt(&self, messages: &[ChatMessage]) -> Result<String, EngineError> {
         self.template.render(messages)
     }

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use serde::de::IgnoredAny;
+use telemetry::openai::DONE;
 use telemetry::unit::share;
 
 use super::read::{Chunk, Counted, Output, Reader, Said};
+use super::relay::data;
 use crate::record::Recorder;
 use crate::step::NodeClock;
 
@@ -71,7 +74,7 @@ pub(crate) struct Relayed {
 const MARKS_AT_ONCE: usize = 256;
 const MARKS_KEPT: usize = 16_384;
 
-/// Follows one call; dropping it before its end tells that the client went away.
+/// Follows one call; dropping it before its end tells that the client went away, unless the engine had refused it.
 pub(super) struct Follow {
     asked: Arc<Asked>,
     recorder: Arc<Recorder>,
@@ -85,6 +88,7 @@ pub(super) struct Follow {
     end: Option<End>,
     /// The total is still to be shared out over the chunks.
     waits_for_total: bool,
+    is_refused: bool,
 }
 
 impl Follow {
@@ -116,6 +120,7 @@ impl Follow {
             told: 0,
             end: Some(end),
             waits_for_total: false,
+            is_refused: false,
         }
     }
 
@@ -225,6 +230,28 @@ impl Follow {
         }
     }
 
+    /// Reads what has come of a last line, and says whether the stream is whole: neither cut within an event, nor without all that
+    /// tells the end of an answer where OpenAI's API promises it.
+    pub(super) fn last(&mut self, line: &[u8]) -> bool {
+        let begun = line.trim_ascii();
+        let is_comment = begun.is_empty() || begun.starts_with(b":");
+        let data =
+            data(begun).filter(|data| *data == DONE.as_bytes() || serde_json::from_slice::<IgnoredAny>(data).is_ok());
+        if let Some(data) = data {
+            self.frame(data);
+        }
+        self.is_done() || (is_comment || data.is_some()) && self.reader.may_end()
+    }
+
+    /// The engine refused the call: whatever comes of its answer's body, that is how it ended.
+    pub(super) fn refused(&mut self, kind: &'static str) {
+        if let Some(end) = self.end_mut() {
+            end.error = Some(kind);
+            end.message = Some(kind.replace('_', " "));
+        }
+        self.is_refused = true;
+    }
+
     /// Reads a whole answer, which leaves now.
     pub(super) fn whole(&mut self, body: &[u8]) {
         self.reader.whole(body);
@@ -292,7 +319,7 @@ impl Drop for Follow {
             return;
         }
         // The server does not ask for the end of a body whose last byte it has.
-        if self.is_done() {
+        if self.is_done() && !self.is_refused {
             self.finish(None, None);
         } else {
             let now = self.clock.now_ns();

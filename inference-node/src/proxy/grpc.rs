@@ -33,7 +33,9 @@ use self::calls::{Calls, patiently};
 use self::frame::{Frames, Held, Part, readable};
 use super::Front;
 use super::relay::forwarded;
+use super::send::of_http;
 use super::turn::Turns;
+use crate::serve::Fault;
 
 /// A channel to the engine's gRPC port; connected when it is first used.
 pub(super) fn channel(url: &str, front: &super::Config) -> Result<Channel, tonic::transport::Error> {
@@ -58,6 +60,7 @@ pub(super) async fn relay(front: Arc<Front>, channel: Channel, request: Request)
     let trace = stay_in_trace(&mut parts.headers);
     let calls = Arc::new(Mutex::new(Calls::new(&front, &parts.headers, streams, trace)));
     parts.headers = forwarded(&parts.headers, &[header::TE]);
+    front.sign.put(&mut parts.headers);
     let mut requests = Requests {
         body,
         held: Held::default(),
@@ -76,10 +79,7 @@ pub(super) async fn relay(front: Arc<Front>, channel: Channel, request: Request)
     let answer = patiently(&calls, patience, channel.oneshot(http::Request::from_parts(parts, sent))).await;
     let (kind, status) = match answer {
         Some(Ok(answer)) => return answered(calls, patience, answer),
-        Some(Err(error)) => {
-            tracing::warn!(error = service::error::chain(&error), "the engine could not be reached");
-            ("upstream_unreachable", Status::unavailable("the engine cannot be reached"))
-        }
+        Some(Err(error)) => ("upstream_unreachable", unanswered(&error)),
         None => ("timeout", Status::deadline_exceeded("the engine did not answer in time")),
     };
     front.failed.inc();
@@ -87,21 +87,34 @@ pub(super) async fn relay(front: Arc<Front>, channel: Channel, request: Request)
     status.into_http::<Body>().into_response()
 }
 
+/// A call that the engine never hears of.
+pub(super) fn refused(fault: &Fault) -> Response {
+    Status::failed_precondition(fault.message()).into_http::<Body>()
+}
+
 /// A call that makes no tokens.
 async fn pass(front: &Front, channel: Channel, request: Request) -> Response {
     let (mut parts, body) = request.into_parts();
     parts.headers = forwarded(&parts.headers, &[header::TE]);
+    front.sign.put(&mut parts.headers);
     let request = http::Request::from_parts(parts, tonic::body::Body::new(body));
     let status = match tokio::time::timeout(front.config.idle_timeout, channel.oneshot(request)).await {
         Ok(Ok(answer)) => return answer.map(Body::new),
-        Ok(Err(error)) => {
-            tracing::warn!(error = service::error::chain(&error), "the engine could not be reached");
-            Status::unavailable("the engine cannot be reached")
-        }
+        Ok(Err(error)) => unanswered(&error),
         Err(_) => Status::deadline_exceeded("the engine did not answer in time"),
     };
     front.failed.inc();
     status.into_http::<Body>().into_response()
+}
+
+/// What is said where no answer came.
+fn unanswered(error: &tonic::transport::Error) -> Status {
+    let message = match of_http(error) {
+        None => "the engine cannot be reached",
+        Some(_) => "the engine closed the connection before it answered, or its port speaks no gRPC",
+    };
+    tracing::warn!(error = service::error::chain(error), "{message}");
+    Status::unavailable(message)
 }
 
 /// Requests on their way to the engine.

@@ -186,6 +186,12 @@ impl Reader {
         self.by.unwrap_or_default()
     }
 
+    /// Whether a stream may end here. OpenAI's API says why each choice ends, and at last that all do; other forms promise less.
+    pub(crate) fn may_end(&self) -> bool {
+        let told = self.done || !self.said.finish_reasons.is_empty() || self.said.error.is_some();
+        told || !self.form.is_openai()
+    }
+
     /// Reads one frame of a stream.
     pub(crate) fn frame(&mut self, data: &[u8]) -> Vec<Chunk> {
         if data == DONE.as_bytes() {

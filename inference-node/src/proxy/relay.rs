@@ -1,14 +1,16 @@
 //! Sends a call to the engine and relays its answer as it comes.
 
+use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, Method, header};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt, stream};
+use http_body_util::LengthLimitError;
 use service::hop::{TRACEPARENT, TraceContext, end_to_end};
 use telemetry::names;
 
@@ -19,10 +21,8 @@ use super::read::Reader;
 use super::turn::Turn;
 use super::{Front, grpc, json};
 use crate::admit::sampled;
-use crate::serve::Fault;
+use crate::serve::{BODY_MAX, Fault};
 
-/// Largest request body.
-const BODY_MAX: usize = 8 << 20;
 /// Longest line of a stream, and longest whole answer, that is read along.
 const READ_MAX: usize = 1 << 20;
 
@@ -32,21 +32,28 @@ pub(super) async fn relay(State(front): State<Arc<Front>>, request: Request) -> 
     if front.closing.is_cancelled() {
         return Fault::closing().into_response();
     }
+    if front.sign.is_on(request.headers()) {
+        let fault = Fault::circle();
+        tracing::warn!("{}", fault.message());
+        return if grpc::is_grpc(request.headers()) { grpc::refused(&fault) } else { fault.into_response() };
+    }
     if let Some(channel) = front.grpc.clone().filter(|_| grpc::is_grpc(request.headers())) {
         return grpc::relay(front, channel, request).await;
     }
     let (parts, body) = request.into_parts();
-    let Ok(body) = axum::body::to_bytes(body, BODY_MAX).await else {
-        return Fault::invalid("body", "the request body did not arrive, or is longer than 8 MiB").into_response();
+    let body = match axum::body::to_bytes(body, BODY_MAX).await {
+        Ok(body) => body,
+        Err(error) => return unread(&error).into_response(),
     };
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     let posted = parts.method == Method::POST;
     let form = if posted { Form::of(front.config.engine, parts.uri.path()) } else { None };
     let mut headers = forwarded(&parts.headers, &[]);
+    front.sign.put(&mut headers);
     let Some((form, named)) = form else {
         return match front.send(&parts.method, path, headers, body).await {
             Ok(answer) => plain(answer),
-            Err((_, fault)) => fault.into_response(),
+            Err(unanswered) => unanswered.fault().into_response(),
         };
     };
     let wanted: Wanted = serde_json::from_slice(&body).unwrap_or_default();
@@ -72,32 +79,17 @@ pub(super) async fn relay(State(front): State<Arc<Front>>, request: Request) -> 
     }
     match front.send(&parts.method, path, headers, body).await {
         Ok(answer) => followed(&front, answer, follow, strip, turn),
-        Err((kind, fault)) => {
+        Err(unanswered) => {
             front.failed.inc();
-            follow.finish(Some(kind), Some(kind.replace('_', " ")));
-            fault.into_response()
+            follow.finish(Some(unanswered.kind()), Some(unanswered.message().to_owned()));
+            unanswered.fault().into_response()
         }
     }
 }
 
-impl Front {
-    async fn send(
-        &self,
-        method: &Method,
-        path: &str,
-        headers: HeaderMap,
-        body: Bytes,
-    ) -> Result<reqwest::Response, (&'static str, Fault)> {
-        let request = self.client.request(method.clone(), format!("{}{path}", self.base)).headers(headers).body(body);
-        match tokio::time::timeout(self.config.idle_timeout, request.send()).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => {
-                tracing::warn!(error = service::error::chain(&error), "the engine could not be reached");
-                Err(("upstream_unreachable", Fault::upstream("the engine cannot be reached")))
-            }
-            Err(_) => Err(("timeout", Fault::upstream("the engine did not answer in time"))),
-        }
-    }
+fn unread(error: &axum::Error) -> Fault {
+    let is_too_large = error.source().is_some_and(|cause| cause.is::<LengthLimitError>());
+    if is_too_large { Fault::too_large() } else { Fault::unread(error) }
 }
 
 /// Choices that the answer has, as far as it matters: one, or several. A list of prompts may be several.
@@ -153,7 +145,11 @@ fn followed(
     if strips {
         headers.remove(header::CONTENT_LENGTH);
     }
-    let relay = Relay {
+    let error = refusal(status.as_u16());
+    if let Some(kind) = error {
+        follow.refused(kind);
+    }
+    let mut relay = Relay {
         left: answer.content_length(),
         upstream: Box::pin(answer.bytes_stream()),
         pending: Vec::new(),
@@ -167,22 +163,30 @@ fn followed(
         strip: if strips { strip } else { Vec::new() },
         follow: Some(follow),
         idle_timeout: front.config.idle_timeout,
-        error: refusal(status.as_u16()),
+        error,
         front: Arc::clone(front),
         _turn: turn,
     };
+    // Nobody asks for the end of a body that has nothing in it.
+    if relay.left == Some(0) || BODILESS.contains(&status) {
+        relay.end();
+    }
     let mut response = Response::new(Body::from_stream(relay.stream()));
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response
 }
 
-/// Whose fault it is that the engine answered with this status; `None` where it is nobody's.
+/// Statuses of answers that have no body.
+const BODILESS: [StatusCode; 3] = [StatusCode::NO_CONTENT, StatusCode::RESET_CONTENT, StatusCode::NOT_MODIFIED];
+
+/// Whose fault it is that the engine answered with this status; `None` where it is nobody's. One that sends the call elsewhere has
+/// not answered it either.
 fn refusal(status: u16) -> Option<&'static str> {
     match status {
         429 => Some("rate_limited"),
         400..500 => Some("client_error"),
-        500.. => Some("engine_error"),
+        300..400 | 500.. => Some("engine_error"),
         _ => None,
     }
 }
@@ -215,6 +219,12 @@ struct Relay {
     _turn: Turn,
 }
 
+/// What a line of a stream brings.
+pub(super) fn data(line: &[u8]) -> Option<&[u8]> {
+    let data = line.strip_prefix(b"data:").map(<[u8]>::trim_ascii);
+    data.filter(|data| !data.is_empty())
+}
+
 impl Relay {
     fn stream(self) -> impl Stream<Item = Result<Bytes, std::io::Error>> {
         stream::unfold(Some(self), |relay| async move {
@@ -231,7 +241,7 @@ impl Relay {
                         let rest = relay.end();
                         return (!rest.is_empty()).then_some((Ok(rest), None));
                     }
-                    Ok(Some(Err(_))) => return relay.broken("upstream_unreachable", "the engine broke off its answer"),
+                    Ok(Some(Err(_))) => return relay.broken("upstream_unreachable", BROKEN_OFF),
                     Err(_) => return relay.broken("timeout", "the engine fell silent within its answer"),
                 }
             }
@@ -291,8 +301,7 @@ impl Relay {
     }
 
     fn line(&mut self, line: &[u8], out: &mut Vec<u8>) {
-        let data = line.strip_prefix(b"data:").map(<[u8]>::trim_ascii);
-        let data = data.filter(|data| !data.is_empty());
+        let data = data(line);
         if let (Some(data), Some(follow)) = (data, &mut self.follow) {
             follow.frame(data);
         }
@@ -310,16 +319,29 @@ impl Relay {
         }
     }
 
-    /// The answer has come to its end; gives what is left of it.
+    /// The answer has come to its end; gives what is left for the client: the last line of a stream where it has no break, or the
+    /// error of one that ends before its answer does.
     fn end(&mut self) -> Bytes {
         let pending = std::mem::take(&mut self.pending);
         let Some(mut follow) = self.follow.take() else { return Bytes::new() };
-        if self.mode == Mode::Whole {
-            follow.whole(&pending);
+        let mut rest = Bytes::new();
+        match self.mode {
+            Mode::Blind => {}
+            Mode::Whole => follow.whole(&pending),
+            Mode::Stream => {
+                let is_whole = follow.last(&pending);
+                if !is_whole && self.error.is_none() {
+                    self.front.failed.inc();
+                    follow.finish(Some("upstream_unreachable"), Some(BROKEN_OFF.to_owned()));
+                    return error_event(BROKEN_OFF);
+                }
+                if !self.strip.is_empty() {
+                    rest = pending.into();
+                }
+            }
         }
         follow.finish(self.error, self.error.map(|kind| kind.replace('_', " ")));
-        // Of a stream without a last line break.
-        if self.mode == Mode::Stream && !self.strip.is_empty() { pending.into() } else { Bytes::new() }
+        rest
     }
 
     /// The engine failed within the answer. The client is told in the stream, which then ends without its last mark; where that
@@ -334,13 +356,20 @@ impl Relay {
             follow.finish(Some(kind), Some(message.to_owned()));
         }
         if self.is_stream {
-            let body = serde_json::to_string(&Fault::upstream(message).into_body()).unwrap_or_default();
-            // Half a line may have left already; the error is an event of its own.
-            Some((Ok(Bytes::from(format!("\n\ndata: {body}\n\n"))), None))
+            Some((Ok(error_event(message)), None))
         } else {
             Some((Err(std::io::Error::other(kind)), None))
         }
     }
+}
+
+/// What became of an answer whose end did not come.
+const BROKEN_OFF: &str = "the engine broke off its answer";
+
+/// An error in a stream. Half a line may have left already; it is an event of its own.
+fn error_event(message: &str) -> Bytes {
+    let body = serde_json::to_string(&Fault::upstream(message).into_body()).unwrap_or_default();
+    Bytes::from(format!("\n\ndata: {body}\n\n"))
 }
 
 #[cfg(test)]

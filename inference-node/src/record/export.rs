@@ -77,6 +77,8 @@ pub(crate) struct Exporter {
     origin: Origin,
     held: Arc<AtomicUsize>,
     lost: Lost,
+    /// Since when the collector takes nothing.
+    away: Option<Instant>,
 }
 
 impl Outbox {
@@ -103,7 +105,7 @@ impl Outbox {
             lost: lost.clone(),
             served: None,
         };
-        let exporter = Exporter { config: config.clone(), parcels: received, uplink, origin, held, lost };
+        let exporter = Exporter { config: config.clone(), parcels: received, uplink, origin, held, lost, away: None };
         (outbox, exporter)
     }
 
@@ -256,6 +258,14 @@ impl Exporter {
         let mut answers = true;
         loop {
             if self.parcels.recv_many(&mut parcels, 16).await == 0 {
+                let (spans, samples) = (self.lost.spans.get(), self.lost.samples.get());
+                if spans + samples > 0 {
+                    tracing::warn!(
+                        spans,
+                        samples,
+                        "not all that was recorded since the start has reached the collector"
+                    );
+                }
                 return Ok(());
             }
             waiting.extend(parcels.drain(..));
@@ -281,10 +291,41 @@ impl Exporter {
         Ok(Connection { spans, metrics: MetricsServiceClient::new(channel), metadata: self.uplink.metadata() })
     }
 
+    /// Says once that the collector takes nothing, and once that it does again.
+    fn heard(&mut self, sent: &Result<(), Failure>) {
+        let endpoint = self.uplink.address();
+        match sent {
+            Err(Failure { message, hopeless: false }) if self.away.is_none() => {
+                self.away = Some(Instant::now());
+                let spans_max = self.config.spans_max;
+                tracing::warn!(
+                    endpoint,
+                    reason = message,
+                    spans_max,
+                    "the collector takes no records now; they are kept, up to node.record.spans_max; see that it runs and that \
+                     node.otlp_endpoint is its address"
+                );
+            }
+            // A refusal for good is an answer too.
+            Ok(()) | Err(Failure { hopeless: true, .. }) => {
+                if let Some(since) = self.away.take() {
+                    let spans_waiting = self.held.load(Ordering::Relaxed);
+                    tracing::info!(
+                        endpoint,
+                        away_s = since.elapsed().as_secs(),
+                        spans_waiting,
+                        "the collector answers again"
+                    );
+                }
+            }
+            Err(_) => {}
+        }
+    }
+
     /// Sends one parcel, the same bytes each time, so that the collector knows it again, until it is taken or too old. What was too
     /// old before its turn came is tried only where the collector `answered` the last time: those behind it wait meanwhile. Returns
     /// whether the collector answers.
-    async fn deliver(&self, connection: &mut Connection, parcel: &Parcel, answered: bool) -> bool {
+    async fn deliver(&mut self, connection: &mut Connection, parcel: &Parcel, answered: bool) -> bool {
         let give_up = parcel.made + self.config.give_up_after;
         if !answered && Instant::now() >= give_up {
             self.lost.count(parcel);
@@ -292,7 +333,9 @@ impl Exporter {
         }
         let mut pause = PAUSE.0;
         loop {
-            let Err(failure) = connection.send(parcel).await else { return true };
+            let sent = connection.send(parcel).await;
+            self.heard(&sent);
+            let Err(failure) = sent else { return true };
             if failure.hopeless || Instant::now() + pause >= give_up {
                 tracing::warn!(reason = failure.message, "the collector did not take a batch; it is dropped");
                 self.lost.count(parcel);

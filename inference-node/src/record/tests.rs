@@ -1,5 +1,14 @@
+use std::fmt::Debug;
+use std::time::Duration;
+
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{TraceService, TraceServiceServer};
+use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
+use parking_lot::Mutex;
 use service::channel::bounded;
 use service::uplink::Credentials;
+use tonic::{Request, Response, Status};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Metadata, Subscriber, span};
 
 use super::*;
 use crate::config::{Identity, RecordConfig};
@@ -121,4 +130,93 @@ fn bad_endpoint() {
 
 fn uplink(endpoint: &str) -> service::Result<service::uplink::Uplink> {
     service::uplink::Uplink::new("node.otlp_endpoint", endpoint, &Credentials::default(), ATTEMPT)
+}
+
+/// Keeps what is logged at level info and above.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<(Level, String)>>>);
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.push_str(&format!("{}={value:?} ", field.name()));
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, about: &Metadata<'_>) -> bool {
+        about.target().starts_with("inference_node") && *about.level() <= Level::INFO
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line(String::new());
+        event.record(&mut line);
+        self.0.lock().push((*event.metadata().level(), line.0));
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+/// A collector that is not ready for the first three requests.
+struct Late(Mutex<u32>);
+
+#[tonic::async_trait]
+impl TraceService for Late {
+    async fn export(
+        &self,
+        _: Request<ExportTraceServiceRequest>,
+    ) -> Result<Response<ExportTraceServiceResponse>, Status> {
+        let mut left = self.0.lock();
+        if *left > 0 {
+            *left -= 1;
+            return Err(Status::unavailable("starting"));
+        }
+        Ok(Response::new(ExportTraceServiceResponse::default()))
+    }
+}
+
+/// However often a batch is sent again, the log says once that the collector is away, with its address, and once that it is back.
+#[tokio::test]
+async fn the_log_says_once_that_the_collector_is_away() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let server = tonic::transport::Server::builder().add_service(TraceServiceServer::new(Late(Mutex::new(3))));
+    let collector = tokio::spawn(server.serve_with_incoming(tokio_stream::wrappers::TcpListenerStream::new(listener)));
+    let log = Log::default();
+    let _logged = tracing::subscriber::set_default(log.clone());
+    let lost = Lost::new(&Registry::new());
+    run(&address, Duration::from_secs(60), &lost).await;
+    let lines = std::mem::take(&mut *log.0.lock());
+    let [(Level::WARN, away), (Level::INFO, back)] = &lines[..] else { panic!("{lines:?}") };
+    assert!(away.contains(&address) && away.contains("takes no records now") && away.contains("Unavailable"), "{away}");
+    assert!(back.contains(&address) && back.contains("answers again"), "{back}");
+    collector.abort();
+
+    // One that never comes: that it is away, that the batch is given up, and how much was in the end.
+    run("http://127.0.0.1:9", Duration::from_millis(1), &lost).await;
+    let lines = log.0.lock();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines[2].1.contains("spans=10 ") && lines[2].1.contains("not all that was recorded"), "{lines:?}");
+}
+
+/// Records ten spans and sends them to their end.
+async fn run(endpoint: &str, give_up_after: Duration, lost: &Lost) {
+    let config = RecordConfig { give_up_after, ..RecordConfig::default() };
+    let (sender, receiver) = bounded("test.records", 10);
+    let origin = origin(&Identity::default(), &engine(), "i".to_owned(), 1.0);
+    let (outbox, exporter) = Outbox::new(&config, uplink(endpoint).unwrap(), origin, None, 0, receiver, lost.clone());
+    Recorder::new(sender, lost.clone()).step(step(10));
+    let ((), sent) = tokio::join!(outbox.run(), exporter.run());
+    sent.unwrap();
 }

@@ -1,11 +1,14 @@
 //! Failures in OpenAI's shape.
 
+use std::borrow::Cow;
+use std::fmt::Display;
+
 use axum::Json;
-use axum::extract::rejection::BytesRejection;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use telemetry::openai::{ApiFault, ErrorBody};
 
+use super::BODY_MAX;
 use crate::queue::Event;
 
 /// A refused or failed call.
@@ -17,9 +20,24 @@ pub(crate) struct Fault {
     again: bool,
 }
 
+/// Longest message, in characters: what a client wrote is told back in it, however long that was.
+const MESSAGE_MAX: usize = 400;
+/// Longest name that is told back.
+const NAME_MAX: usize = 100;
+
+/// The beginning of a text, with a mark where it was longer.
+fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
+    }
+}
+
 impl Fault {
     fn new(status: StatusCode, kind: &str, message: impl Into<String>) -> Self {
-        let error = ApiFault { message: message.into(), kind: kind.to_owned(), param: None, code: None };
+        let message: String = message.into();
+        let message = cut(&message, MESSAGE_MAX).into_owned();
+        let error = ApiFault { message, kind: kind.to_owned(), param: None, code: None };
         Self { status, body: ErrorBody { error }, again: false }
     }
 
@@ -55,22 +73,32 @@ impl Fault {
     }
 
     /// The body did not arrive.
-    pub(crate) fn unread(rejection: &BytesRejection) -> Self {
-        let message = format!("the request body cannot be read: {rejection}");
-        Self::new(rejection.status(), "invalid_request_error", message)
+    pub(crate) fn unread(error: &impl Display) -> Self {
+        Self::request(format!("the request body cannot be read: {error}"))
     }
 
-    /// The prompt and the tokens asked for are longer than the model's context.
-    pub(crate) fn too_long(param: &str, prompt: usize, output: Option<u32>, longest: u32) -> Self {
+    /// The body is longer than [`BODY_MAX`].
+    pub(crate) fn too_large() -> Self {
+        let message = format!("the request body is longer than the {} MiB that are taken here", BODY_MAX >> 20);
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "invalid_request_error", message).with_code("request_too_large")
+    }
+
+    /// The prompt and the tokens asked for are longer than the model's context; `prompt` says how many it has, such as `at least 9`.
+    pub(crate) fn too_long(param: &str, prompt: &str, output: Option<u32>, longest: u32) -> Self {
         let asked = output.map_or_else(String::new, |output| format!(" and {output} output tokens"));
         let message =
             format!("the model's context holds {longest} tokens, the request needs {prompt} prompt tokens{asked}");
         Self::invalid(param, message).with_code("context_length_exceeded")
     }
 
+    /// The prompt has no token at all.
+    pub(crate) fn no_prompt(param: &str) -> Self {
+        Self::invalid(param, "the prompt is empty; the model needs at least one token to go on from")
+    }
+
     /// Another model is served here.
     pub(crate) fn no_such_model(model: &str) -> Self {
-        let message = format!("the model `{model}` does not exist on this node");
+        let message = format!("the model `{}` does not exist on this node", cut(model, NAME_MAX));
         Self::new(StatusCode::NOT_FOUND, "invalid_request_error", message)
             .with_param("model")
             .with_code("model_not_found")
@@ -108,6 +136,12 @@ impl Fault {
     /// The engine behind a proxy failed.
     pub(crate) fn upstream(message: &str) -> Self {
         Self::new(StatusCode::BAD_GATEWAY, "server_error", message).with_code("upstream_error")
+    }
+
+    /// The proxy's engine is the proxy itself, or leads to it.
+    pub(crate) fn circle() -> Self {
+        let message = "the call has come back to this proxy: node.engine.proxy.upstream leads to the proxy itself";
+        Self::new(StatusCode::LOOP_DETECTED, "server_error", message).with_code("loop_detected")
     }
 
     /// The call's deadline passed before it was complete.

@@ -431,3 +431,62 @@ async fn an_engine_that_falls_silent_within_a_message() {
     stop.cancel();
     assert_eq!(recorded(&received), [call("a", Some("timeout"), 1)]);
 }
+
+/// An answer that is nothing but its end, in gRPC's words or only in HTTP's, is recorded as what it was.
+#[tokio::test]
+async fn answers_that_are_nothing_but_their_end() {
+    for (status, code, error) in [
+        (200, Some("0"), None),
+        (200, Some("14"), Some("engine_error")),
+        (200, Some("8"), Some("rate_limited")),
+        (200, Some("16"), Some("client_error")),
+        (503, None, Some("engine_error")),
+        (204, None, Some("engine_error")),
+    ] {
+        for method in ["ModelInfer", "ModelStreamInfer"] {
+            let router = axum::Router::new().fallback(move |request: Request| async move {
+                request.into_body().collect().await.unwrap();
+                let mut answer = Response::new(Body::empty());
+                *answer.status_mut() = http::StatusCode::from_u16(status).unwrap();
+                answer.headers_mut().insert("content-type", "application/grpc".parse().unwrap());
+                if let Some(code) = code {
+                    answer.headers_mut().insert("grpc-status", code.parse().unwrap());
+                }
+                answer
+            });
+            let (url, stop) = engine(router).await;
+            let world = before(Engine::Triton, "http://127.0.0.1:9", |proxy| proxy.upstream_grpc = Some(url)).await;
+            assert_eq!(ask(&world, method, &["a"]).await.status().as_u16(), status);
+            let received = world.end().await;
+            stop.cancel();
+            let calls = received.named("llm_request");
+            let errors: Vec<_> =
+                calls.iter().map(|call| attributes(&call.attributes).get("error.type").cloned()).collect();
+            assert_eq!(errors, [error.map(str::to_owned)], "{status} {code:?} {method}");
+        }
+    }
+}
+
+/// A port that takes connections but speaks no gRPC is told from one where nobody is.
+#[tokio::test]
+async fn ports_that_speak_no_grpc() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let other = tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, b"SSH-2.0-OpenSSH_9.6\r\n").await;
+        }
+    });
+    for (url, message) in [
+        ("http://127.0.0.1:9".to_owned(), "the engine cannot be reached"),
+        (url, "the engine closed the connection before it answered, or its port speaks no gRPC"),
+    ] {
+        let world = before(Engine::Triton, "http://127.0.0.1:9", |proxy| proxy.upstream_grpc = Some(url)).await;
+        let answer = ask(&world, "ModelInfer", &["a"]).await;
+        let said = answer.headers()["grpc-message"].to_str().unwrap().replace("%20", " ").replace("%2C", ",");
+        assert_eq!((answer.headers()["grpc-status"].to_str().unwrap(), said.as_str()), ("14", message));
+        let received = world.end().await;
+        assert_eq!(attributes(&received.named("llm_request")[0].attributes)["error.type"], "upstream_unreachable");
+    }
+    other.abort();
+}

@@ -6,6 +6,7 @@ mod account;
 mod api;
 mod dead;
 mod drain;
+mod ends;
 mod grpc;
 mod health;
 mod neuron;

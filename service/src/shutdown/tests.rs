@@ -37,3 +37,23 @@ async fn late_holders_are_named() {
     assert_eq!(late, ["streams/gateway us-east-1"]);
     assert!(shutdown.token(Stage::Query).is_cancelled());
 }
+
+/// Who says what is left of its work is late with that, as it is then; and what became of it depends on whose work it was.
+#[tokio::test]
+async fn late_holders_say_what_is_left() {
+    let shutdown = Shutdown::new();
+    let left = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let spans = Arc::clone(&left);
+    let hold = shutdown.hold(Stage::Recorders, "node.a");
+    let _hold =
+        hold.leaving(move || format!("{} spans were not sent", spans.load(std::sync::atomic::Ordering::Relaxed)));
+    left.store(12, std::sync::atomic::Ordering::Relaxed);
+    let late = shutdown.walk(Duration::from_millis(20)).await;
+    assert_eq!(late, ["recorders/node.a (12 spans were not sent)"]);
+    assert!(what_became(&late).starts_with("records that were not sent are gone"));
+    let journal = "what was acknowledged is in the journal and is committed at the next start";
+    assert_eq!(what_became(&["ingest/collector".to_owned()]), journal);
+    let both = what_became(&["ingest/collector".to_owned(), late[0].clone()]);
+    assert!(both.starts_with("records") && both.ends_with(journal), "{both}");
+    assert_eq!(what_became(&["some.task".to_owned()]), "the log above says what they were doing");
+}

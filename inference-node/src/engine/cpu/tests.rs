@@ -299,6 +299,12 @@ fn text_survives_tokens() {
         decoder.finish(&mut back);
         assert_eq!(back, sample);
     }
+    for sample in ["", "a", "12", " a a a12", "<|im_end|><|im_start|>", "naïve €5 🦀 日本語", "<unused260>"] {
+        let (least, tokens) = (text.tokens_min(sample), text.tokenize(sample).unwrap().len());
+        assert!(least <= tokens && (least > 0) != sample.is_empty(), "{sample}: {least} {tokens}");
+    }
+    // The longest token is `<|im_start|>`.
+    assert_eq!(text.tokens_min(&"ab1!".repeat(300)), 100);
     let digit = |digit: char| text.tokenize(&digit.to_string()).unwrap()[0];
     assert_eq!(text.tokenize("12").unwrap(), [digit('1'), digit('2')]);
     assert_eq!(text.tokenize("<|im_end|>").unwrap(), [tiny::END]);

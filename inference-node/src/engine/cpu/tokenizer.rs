@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use serde_json::Value;
 use tokenizers::models::bpe::BPE;
+use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::pre_tokenizers::digits::Digits;
 use tokenizers::pre_tokenizers::sequence::Sequence;
@@ -25,6 +27,8 @@ pub(crate) struct Vocabulary {
     ends: Vec<u32>,
     /// Put before a prompt, if the model wants it.
     begin: Option<u32>,
+    /// Most bytes of text that become one token, where there is such a bound.
+    longest: Option<usize>,
 }
 
 /// The bytes that each token stands for; empty for control tokens.
@@ -64,7 +68,9 @@ impl Vocabulary {
         }
         let empty = tokenizer.encode_fast("", true).map_err(|error| fault(error.to_string()))?;
         let ends = ends(files.ends(), &tokens);
-        Ok(Self { begin: empty.get_ids().first().copied(), pieces: pieces(&tokens, &kinds), tokenizer, ends })
+        let pieces = pieces(&tokens, &kinds);
+        let longest = longest(&tokenizer, &pieces);
+        Ok(Self { begin: empty.get_ids().first().copied(), pieces, tokenizer, ends, longest })
     }
 
     fn from_gguf(file: &Gguf) -> Result<Self, Fault> {
@@ -81,7 +87,9 @@ impl Vocabulary {
         };
         let own = ["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"].iter().filter_map(|key| file.id(key));
         let ends = ends(own.collect(), &tokens);
-        Ok(Self { tokenizer, pieces: pieces(&tokens, &kinds), ends, begin })
+        let pieces = pieces(&tokens, &kinds);
+        let longest = longest(&tokenizer, &pieces);
+        Ok(Self { tokenizer, pieces, ends, begin, longest })
     }
 
     /// Token ids of `text`; special tokens spelled in it become themselves.
@@ -93,6 +101,11 @@ impl Vocabulary {
         // A chat template may have written it already.
         let begin = self.begin.filter(|begin| ids.first() != Some(begin));
         Ok(begin.into_iter().chain(ids.iter().copied()).collect())
+    }
+
+    /// Tokens that `text` has at least, told from its length; 0 where that says nothing.
+    pub(crate) fn tokens_min(&self, text: &str) -> usize {
+        self.longest.map_or(0, |longest| text.len().div_ceil(longest))
     }
 
     /// Whether the model ends its text with this token.
@@ -192,6 +205,39 @@ fn ends(own: Vec<u32>, tokens: &[String]) -> Vec<u32> {
         }
     }
     ends
+}
+
+/// How much shorter a text can get when it is normalised to NFC: no character of the result has more than three times its bytes
+/// in any text that becomes it.
+const NFC_SHRINKS: usize = 3;
+
+/// Most bytes of text that become one token: those of the longest token. `None` where the tokeniser may leave text out, so that there
+/// is no such bound.
+fn longest(tokenizer: &Tokenizer, pieces: &Pieces) -> Option<usize> {
+    let shrinks = match tokenizer.get_normalizer() {
+        None => 1,
+        Some(NormalizerWrapper::NFC(_)) => NFC_SHRINKS,
+        Some(_) => return None,
+    };
+    let added = tokenizer.get_added_tokens_decoder();
+    let keeps_all = tokenizer.get_truncation().is_none()
+        && tokenizer.get_pre_tokenizer().is_none_or(|split| serde_json::to_value(split).is_ok_and(|split| keeps(&split)))
+        && byte_letters().keys().all(|letter| tokenizer.token_to_id(letter.encode_utf8(&mut [0; 4])).is_some())
+        // Such a token takes the white space beside it.
+        && !added.values().any(|token| token.lstrip || token.rstrip);
+    let spelled = added.values().map(|token| token.content.len());
+    let bytes = pieces.iter().map(|piece| piece.len()).chain(spelled).max()?;
+    (keeps_all && bytes > 0).then_some(bytes * shrinks)
+}
+
+/// Whether a split of text into words, as `tokenizer.json` has it, keeps all of the text.
+fn keeps(split: &Value) -> bool {
+    match split["type"].as_str() {
+        Some("ByteLevel" | "Digits") => true,
+        Some("Split") => split["behavior"] != "Removed",
+        Some("Sequence") => split["pretokenizers"].as_array().is_some_and(|splits| splits.iter().all(keeps)),
+        _ => false,
+    }
 }
 
 fn pieces(tokens: &[String], kinds: &[i64]) -> Pieces {
