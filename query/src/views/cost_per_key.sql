@@ -39,5 +39,5 @@ SELECT time, region, model, allocation_key, allocation_value, idle_policy, tenan
   CASE WHEN idle_policy = 'share' AND part = 'requests' THEN share_usd END AS shared_idle_usd,
   device_us, output_tokens, basis, method, oldest_price_as_of
 FROM policies
--- where nobody was served there is nobody to share with, and the line stays
-WHERE NOT ((is_waste AND idle_policy = 'hide') OR (is_nobodys AND idle_policy = 'share' AND weights > 0))
+-- where nobody was served there is nobody to share with, and the line stays; so does one whose cost is unknown
+WHERE NOT ((is_waste AND idle_policy = 'hide') OR (is_nobodys AND idle_policy = 'share' AND weights > 0 AND cost_usd IS NOT NULL))
