@@ -104,6 +104,17 @@ async fn calls_say_whose_they_are() {
     assert_eq!(shown(&world, "team", "share").await, lines(&share));
     let of_user = [("__unattributed__", "idle", "0.180000000000"), ("u", "requests", "0.180000000000")];
     assert_eq!(shown(&world, "user", "show").await, lines(&of_user));
+    // idle time of a host without a price is not lost in what is shared: its line stays, and says that its cost is unknown
+    let unpriced = engine(NOON, &json!(null)).map(|mut sample| {
+        (sample["host_id"], sample["host_type"], sample["instance"]) =
+            (json!("i-2"), json!("custom-npu.8x"), json!("i-2/0"));
+        sample
+    });
+    world.write(&DEVICES, &unpriced).await;
+    let sql = "SELECT DISTINCT allocation_value, basis FROM cost_per_key WHERE idle_policy = 'share' AND part = 'idle' AND allocation_key = 'team' \
+               AND cost_usd IS NULL";
+    assert_eq!(world.rows(sql).await, [[json!("__unattributed__"), json!("no price")]]);
+    assert_eq!(shown(&world, "team", "share").await, lines(&share));
 }
 
 /// A node that says whose it is: calls that say nothing are its, its idle too, whatever the policy; a call that says otherwise is another's.

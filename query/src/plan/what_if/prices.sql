@@ -6,8 +6,7 @@ books AS (
   WHERE p.zone IS NULL
 ),
 rates AS (
-  SELECT currency, CAST(effective_from AS BIGINT) AS from_us, CAST(effective_to AS BIGINT) AS to_us, usd_per_unit, as_of, source,
-    CAST(round(CAST(usd_per_unit AS DOUBLE) * 1000000000.0) AS BIGINT) AS billionths
+  SELECT currency, CAST(effective_from AS BIGINT) AS from_us, CAST(effective_to AS BIGINT) AS to_us, usd_per_unit, as_of, source
   FROM exchange_rates
   WHERE currency IN (SELECT currency FROM books)
 ),
@@ -36,7 +35,7 @@ pieces AS (
   SELECT at, coalesce(lead(at) OVER (ORDER BY at), CAST($to AS BIGINT)) AS until_us FROM edges
 ),
 priced AS (
-  SELECT e.at, e.until_us, coalesce(p.usd_per_hour, money_scale(p.price_per_hour, r.billionths, CAST(1000000000 AS BIGINT))) AS usd_per_hour,
+  SELECT e.at, e.until_us, coalesce(p.usd_per_hour, in_usd(p.price_per_hour, r.usd_per_unit)) AS usd_per_hour,
     CASE WHEN p.usd_per_hour IS NULL AND r.currency IS NULL THEN p.currency END AS without_rate, p.confidence, p.as_of, p.source,
     p.currency || ' at ' || CAST(CAST(r.usd_per_unit AS DOUBLE) AS VARCHAR) || ' USD by ' || r.source || coalesce(', as of ' || r.as_of, '') AS rate,
     d.millionths, CAST(CAST(d.factor AS DOUBLE) AS VARCHAR) || ' by ' || d.contract || ' (' || d.source || coalesce(', as of ' || d.as_of, '') || ')' AS discount,
