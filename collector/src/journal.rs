@@ -22,6 +22,7 @@ mod frame;
 mod room;
 mod segment;
 mod stretch;
+mod tries;
 mod writer;
 
 #[cfg(test)]
@@ -74,6 +75,7 @@ pub struct Journal {
     /// Digests of bodies whose segments are gone, and when they may go too.
     faded: VecDeque<(Duration, PathBuf)>,
     aside: BTreeSet<u64>,
+    tries: tries::Tries,
     /// Frames that cannot be read any more and were behind the last sound one of their segment when it was opened.
     lost: u64,
     room: Arc<Room>,
@@ -96,6 +98,8 @@ impl Journal {
         let lock = directory::lock(&*disk, directory)?;
         let directory::Id { id, copied } = directory::id(&*disk, directory)?;
         let listed = directory::list(&*disk, directory)?;
+        let tries =
+            tries::Tries::read(&*disk, directory).map_err(|error| failed("read the tries in", directory, error))?;
         let mut journal = Self {
             disk,
             directory: directory.to_owned(),
@@ -108,6 +112,7 @@ impl Journal {
             left: VecDeque::new(),
             faded: VecDeque::new(),
             aside: listed.aside,
+            tries,
             lost: 0,
             room,
             _lock: lock,

@@ -78,7 +78,7 @@ impl Pipeline {
             models: config.models.clone(),
             distinct_max: config.distinct_max,
         };
-        let mut landing = Landing { shore, settings, limits: limits(&config) };
+        let mut landing = Landing { shore, settings, limits: limits(&config), memory: memory(&config) };
         landing.shore.counters.damaged_frames.add(landing.shore.journal.lock().lost());
         let mut marks = landing.marks().await?;
         if landing.shore.journal.lock().copied() {
@@ -98,7 +98,7 @@ impl Pipeline {
     pub(crate) fn start(self, stop: CancellationToken) -> (Intake, impl Future<Output = Result<()>>) {
         let Self { config, deps, digests, room, landing, marks, started_us, hold } = self;
         let shore = landing.shore.clone();
-        let memory = usize::try_from(config.memory).unwrap_or(usize::MAX);
+        let memory = memory(&config);
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let waiting = Budget::new(memory / MEMORY_SHARE);
         let budget = Budget::new(memory - memory / MEMORY_SHARE);
@@ -191,6 +191,10 @@ fn redaction(config: &Config) -> Result<Redaction> {
     let patterns = Patterns::new(&config.redact_patterns).map_err(Error::invalid)?;
     let (drop, keep) = (config.redact.clone(), config.keep.clone());
     Ok(Redaction::new(Rules { keep_content: config.keep_content, drop, keep, patterns }))
+}
+
+fn memory(config: &Config) -> usize {
+    usize::try_from(config.memory).unwrap_or(usize::MAX)
 }
 
 fn limits(config: &Config) -> Limits {

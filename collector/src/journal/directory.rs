@@ -131,7 +131,8 @@ pub(super) fn read_digests(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u128>
 /// Largest file that is read whole: digests of all bodies that are remembered.
 const WHOLE_MAX: u64 = 1 << 30;
 
-fn read(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
+/// A file's bytes.
+pub(super) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
     let mut file = disk.open(path)?;
     let size = file.size()?;
     if size > WHOLE_MAX {
