@@ -81,6 +81,7 @@ impl Pipeline {
         let mut landing = Landing { shore, settings, limits: limits(&config), memory: memory(&config) };
         landing.shore.counters.damaged_frames.add(landing.shore.journal.lock().lost());
         let mut marks = landing.marks().await?;
+        belong(&landing, &marks, &digests).await?;
         if landing.shore.journal.lock().copied() {
             marks = settle(&mut landing, marks).await?;
         }
@@ -134,7 +135,10 @@ impl Pipeline {
             let stored = store(&deps, &landing, digests, bodies, outlet);
             let sampling = sample::run(sampled, config.sample_every, appends, stop);
             let landed = land::run(&mut feed, &landing, marks);
-            let ended = tokio::try_join!(sampling, stored, landed).map(|_| ());
+            let mut ended = tokio::try_join!(sampling, stored, landed).map(|_| ());
+            if ended.is_ok() {
+                ended = empty(&shore).await;
+            }
             drop(hold);
             ended
         };
@@ -167,6 +171,27 @@ async fn open(
     let (directory, now) = (config.state.join("journal"), deps.clock.monotonic());
     let (room, digests) = (Arc::clone(room), Arc::clone(digests));
     blocking("open the journal", move || Journal::open(disk, &directory, now, room, &digests)).await?
+}
+
+/// Sees to it that the journal is this lake's.
+async fn belong(landing: &Landing, marks: &Marks, digests: &Arc<Digests>) -> Result<()> {
+    let (id, url) = (landing.shore.lake.id().await?, landing.shore.lake.url().to_string());
+    let is_known = marks.values().any(|through| *through > 0);
+    let (journal, digests) = (Arc::clone(&landing.shore.journal), Arc::clone(digests));
+    blocking("bind the journal to its lake", move || journal.lock().belong(&id, &url, is_known, &digests)).await?
+}
+
+/// Removes what is committed, all of it now, so that the next process has nothing to read and may have another lake.
+async fn empty(shore: &Shore) -> Result<()> {
+    let (journal, through, now) = (Arc::clone(&shore.journal), shore.progress.through(), shore.clock.monotonic());
+    let emptied = blocking("empty the journal", move || journal.lock().empty(through, now)).await?;
+    if let Err(error) = emptied {
+        tracing::warn!(
+            error = service::error::chain(&error),
+            "the journal could not be emptied; the next start reads it"
+        );
+    }
+    Ok(())
 }
 
 /// Commits what a copied state directory holds under the id it was copied with, and gives it an id of its own: the original
