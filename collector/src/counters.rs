@@ -167,15 +167,17 @@ impl Counters {
         self.lanes.get(table)
     }
 
-    /// Counts and tells what ran away.
+    /// Counts what ran away, and tells it once an hour.
     pub fn ran_away(&self, runaway: &Runaway) {
-        let Runaway { key, service, values } = runaway;
-        tracing::warn!(
-            key,
-            service,
-            values,
-            "a dimension has too many different values; see docs/decisions/cardinality.md"
-        );
+        let Runaway { key, service, values, first } = runaway;
+        if *first {
+            tracing::warn!(
+                key,
+                service,
+                "a dimension has too many different values in this hour; further ones are counted in \
+                 tokenwatt_collector_runaway_values_total; see docs/decisions/cardinality.md"
+            );
+        }
         let labels = [("key", (*key).to_owned()), ("service", service.clone())];
         let help = "Values of a dimension met beyond its bound, by dimension and sender.";
         self.runaways.registry.counter("tokenwatt_collector_runaway_values_total", help, &labels).add(*values);

@@ -16,7 +16,7 @@ use crate::receive::Writers;
 pub fn metrics_markdown() -> String {
     let registry = Registry::new();
     // Made only when something runs away.
-    Counters::new(&registry).ran_away(&Runaway { key: "host_id", service: String::new(), values: 0 });
+    Counters::new(&registry).ran_away(&Runaway { key: "host_id", service: String::new(), values: 0, first: false });
     let anybody = Principal {
         name: "…".to_owned(),
         role: Role::Writer,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use service::channel::{Receiver, Sender, bounded};
-use service::error::{Result, chain};
+use service::error::{Error, Result, chain};
 use service::task::blocking;
 use tokio::sync::watch;
 
@@ -32,6 +32,11 @@ use crate::receive::admit::{Budget, Line};
 const FRAMES_MAX: usize = 4_096;
 /// Bodies handed over in one go.
 const TAKEN_MAX: usize = 64;
+/// Bodies from this size on could become more rows than there is memory for, if something were wrong with them: a row of two
+/// bytes takes 128. A body that was acknowledged by a version which did not reckon with that may be one.
+const LARGE_BYTES: usize = 4 << 20;
+/// How many processes may end while they turn a body into rows before it is set aside.
+const DEATHS_MAX: u32 = 4;
 /// Inflated bytes read back from disk in one go, give or take a body.
 const READ_BYTES: usize = 16 << 20;
 
@@ -100,6 +105,15 @@ impl Feed {
         self.ahead = None;
         self.cursor = None;
         self.brake.rewind();
+    }
+
+    /// Notes on disk that this process is about to turn a frame into rows.
+    ///
+    /// # Errors
+    /// `Unavailable` if the disk does not take it.
+    pub(crate) async fn note_try(&self, number: u64) -> Result<()> {
+        let journal = Arc::clone(&self.journal);
+        blocking("note a try", move || journal.lock().note_try(number)).await?
     }
 
     /// What keeps senders from getting ahead.
@@ -209,12 +223,20 @@ fn read_back(
 
 /// A frame as it came. A body that cannot be read any more is set aside, and its frame is empty.
 fn frame(number: u64, stored: &Stored, journal: &Mutex<Journal>, counters: &Counters) -> Result<Frame> {
+    let tries = journal.lock().tries(number);
     // Whatever was acknowledged is read, also if the settings allow less today than when it was received.
     let limit = usize::try_from(BODY_MAX).unwrap_or(usize::MAX);
-    let body = receive::readable(stored.signal, stored.encoding, stored.compression, &stored.body, limit, |_| true);
+    let body = if tries >= DEATHS_MAX {
+        Err(Error::internal(format!(
+            "{tries} processes ended while they turned it into rows; they may have run out of memory"
+        )))
+    } else {
+        receive::readable(stored.signal, stored.encoding, stored.compression, &stored.body, limit, |_| true)
+    };
     let body = body.or_else(|error| {
         set_aside(&mut journal.lock(), number, stored, &chain(&error), counters).map(|()| bytes::Bytes::new())
     })?;
+    let tries = (body.len() >= LARGE_BYTES).then_some(tries);
     Ok(Frame {
         number,
         signal: stored.signal,
@@ -222,6 +244,7 @@ fn frame(number: u64, stored: &Stored, journal: &Mutex<Journal>, counters: &Coun
         faulty: stored.faulty,
         body,
         permit: None,
+        tries,
     })
 }
 

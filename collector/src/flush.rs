@@ -7,9 +7,10 @@
 //! A lane keeps the order of its table's entries. When the lake does not answer a lane waits and tries again, its queue fills
 //! and gathering stops: memory stays bounded, and what comes in meanwhile stays in the journal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use service::channel::Sender;
@@ -22,6 +23,7 @@ use crate::batch::{Frame, Gather};
 use crate::feed::Feed;
 use crate::feed::brake::{Brake, LAG};
 use crate::land::Halt;
+use crate::receive::admit::Budget;
 
 /// How often buffers are looked at for their age.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -29,11 +31,22 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The queues of the lanes, by table.
 pub(crate) type Lanes = BTreeMap<&'static str, Sender<Closed>>;
 
+/// Where closed buffers go.
+pub(crate) struct Ways {
+    /// The queues of the lanes.
+    pub(crate) lanes: Lanes,
+    /// Memory for closed rows until they are files: a lane that has to wait for it makes gathering wait.
+    pub(crate) memory: Budget,
+    /// Source of time.
+    pub(crate) clock: SharedClock,
+}
+
 /// Gathers frames until no more can come, then closes everything.
 ///
 /// # Errors
 /// A frame that gives no rows, or what ended a lane.
-pub(crate) async fn run(feed: &mut Feed, gather: Gather, lanes: Lanes, clock: SharedClock) -> Result<(), Halt> {
+pub(crate) async fn run(feed: &mut Feed, gather: Gather, ways: Ways) -> Result<(), Halt> {
+    let clock = Arc::clone(&ways.clock);
     let mut gather = gather;
     let mut look = clock.sleep(LOOK_EVERY);
     loop {
@@ -46,24 +59,20 @@ pub(crate) async fn run(feed: &mut Feed, gather: Gather, lanes: Lanes, clock: Sh
             }
             open = feed.ready() => Some(open),
         };
-        let frames = match open {
-            Some(true) => feed.take().await?,
-            _ => Vec::new(),
+        let mut frames = match open {
+            Some(true) => VecDeque::from(feed.take().await?),
+            _ => VecDeque::new(),
         };
-        let (now, all) = (clock.monotonic(), open == Some(false));
-        let received_us = frames.last().map(|frame| frame.received_us);
-        // Rows are built off the I/O threads.
-        let work = move || rows(gather, frames, now, all);
-        let closed;
-        (gather, closed) = blocking("gather rows", work).await??;
-        // The memory of what was taken is free now.
-        if let Some(received_us) = received_us {
-            feed.brake().made(received_us, clock.now_us());
-        }
-        feed.brake().set();
-        for closed in closed {
-            let lane = lanes.get(closed.table.name).ok_or_else(|| Error::internal("a table without a lane"))?;
-            hand_over(closed, lane, feed.brake(), &clock).await?;
+        let all = open == Some(false);
+        loop {
+            if let Some(frame) = frames.pop_front_if(|frame| frame.tries.is_some()) {
+                gather = ventured(feed, gather, frame, &ways).await?;
+                continue;
+            }
+            (gather, frames) = gathered(feed, gather, frames, all, &ways).await?;
+            if frames.is_empty() {
+                break;
+            }
         }
         if all {
             return Ok(());
@@ -71,23 +80,89 @@ pub(crate) async fn run(feed: &mut Feed, gather: Gather, lanes: Lanes, clock: Sh
     }
 }
 
-/// Hands a buffer to its lane, which has no room while the lake does not answer.
-async fn hand_over(closed: Closed, lane: &Sender<Closed>, brake: &Brake, clock: &SharedClock) -> Result<()> {
-    let mut sent = pin!(lane.send(closed));
-    // Cancel safe: the same send goes on after the look at the clock.
-    tokio::select! {
-        biased;
-        sent = &mut sent => return sent,
-        () = clock.sleep(LAG) => brake.lake_lags(true),
+/// Turns frames into rows and hands on what closes; returns the frames that are left once something closed, so that closed rows
+/// do not heap up, and those from one on that is a venture.
+async fn gathered(
+    feed: &Feed,
+    gather: Gather,
+    frames: VecDeque<Frame>,
+    all: bool,
+    ways: &Ways,
+) -> Result<(Gather, VecDeque<Frame>), Halt> {
+    let now = ways.clock.monotonic();
+    let received_us = frames.back().map(|frame| frame.received_us);
+    // Rows are built off the I/O threads.
+    let work = move || rows(gather, frames, now, all);
+    let (gather, closed, frames) = blocking("gather rows", work).await??;
+    // The memory of what was taken is free now.
+    if let Some(received_us) = received_us {
+        feed.brake().made(received_us, ways.clock.now_us());
     }
-    let sent = sent.await;
-    brake.lake_lags(false);
-    sent
+    feed.brake().set();
+    for closed in closed {
+        ways.hand_over(closed, feed.brake()).await?;
+    }
+    Ok((gather, frames))
 }
 
-fn rows(mut gather: Gather, frames: Vec<Frame>, now: Duration, all: bool) -> Result<(Gather, Vec<Closed>), Halt> {
+/// Turns a large frame that was read back into rows. That it is about to be tried is on disk before, so that a process which does
+/// not survive it is known by those after it. One that was tried before is alone with its rows: nothing else is held against
+/// it, and it is held against nothing else.
+async fn ventured(feed: &Feed, gather: Gather, mut frame: Frame, ways: &Ways) -> Result<Gather, Halt> {
+    let (number, tries) = (frame.number, frame.tries.take().unwrap_or_default());
+    let mut gather = gather;
+    if tries > 0 {
+        tracing::warn!(
+            frame = number,
+            tries,
+            "a process ended while it turned this body into rows; it is tried again alone"
+        );
+        (gather, _) = gathered(feed, gather, VecDeque::new(), true, ways).await?;
+        ways.committed(&gather).await;
+    }
+    feed.note_try(number).await?;
+    let mut rest = VecDeque::from([frame]);
+    while !rest.is_empty() {
+        (gather, rest) = gathered(feed, gather, rest, tries > 0, ways).await?;
+    }
+    if tries > 0 {
+        ways.committed(&gather).await;
+    }
+    Ok(gather)
+}
+
+impl Ways {
+    /// Hands a buffer to its lane, which has no room while the lake does not answer.
+    async fn hand_over(&self, mut closed: Closed, brake: &Brake) -> Result<()> {
+        let lane = self.lanes.get(closed.table.name).ok_or_else(|| Error::internal("a table without a lane"))?;
+        let mut sent = pin!(async {
+            closed.held = Some(self.memory.wait(closed.bytes).await);
+            lane.send(closed).await
+        });
+        // Cancel safe: the same send goes on after the look at the clock.
+        tokio::select! {
+            biased;
+            sent = &mut sent => return sent,
+            () = self.clock.sleep(LAG) => brake.lake_lags(true),
+        }
+        let sent = sent.await;
+        brake.lake_lags(false);
+        sent
+    }
+
+    /// Waits until all that was gathered is committed; its rows are in the lanes.
+    async fn committed(&self, gather: &Gather) {
+        while !gather.is_committed() {
+            self.clock.sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+type Rows = (Gather, Vec<Closed>, VecDeque<Frame>);
+
+fn rows(mut gather: Gather, mut frames: VecDeque<Frame>, now: Duration, all: bool) -> Result<Rows, Halt> {
     let mut closed = Vec::new();
-    for frame in frames {
+    while let Some(frame) = frames.pop_front_if(|frame| frame.tries.is_none() && closed.is_empty()) {
         let number = frame.number;
         let poison = |reason: String| Halt::Poison { frame: number, reason };
         match catch_unwind(AssertUnwindSafe(|| gather.take(frame, now))) {
@@ -97,6 +172,9 @@ fn rows(mut gather: Gather, frames: Vec<Frame>, now: Duration, all: bool) -> Res
         // After each, so that buffers stay near their limit whatever comes together.
         closed.extend(gather.close(now, false)?);
     }
-    closed.extend(gather.close(now, all)?);
-    Ok((gather, closed))
+    closed.extend(gather.close(now, all && frames.is_empty())?);
+    Ok((gather, closed, frames))
 }
+
+#[cfg(test)]
+mod tests;

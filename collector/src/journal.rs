@@ -19,9 +19,11 @@ mod cut;
 mod digests;
 mod directory;
 mod frame;
+mod home;
 mod room;
 mod segment;
 mod stretch;
+mod tries;
 mod writer;
 
 #[cfg(test)]
@@ -62,6 +64,8 @@ pub struct Journal {
     disk: SharedDisk,
     directory: PathBuf,
     id: String,
+    /// What this directory has and one that takes its place has not.
+    identity: String,
     copied: bool,
     /// Segments with frames, oldest first; frames are appended to the last if `open` is set.
     segments: VecDeque<Segment>,
@@ -74,6 +78,7 @@ pub struct Journal {
     /// Digests of bodies whose segments are gone, and when they may go too.
     faded: VecDeque<(Duration, PathBuf)>,
     aside: BTreeSet<u64>,
+    tries: tries::Tries,
     /// Frames that cannot be read any more and were behind the last sound one of their segment when it was opened.
     lost: u64,
     room: Arc<Room>,
@@ -95,19 +100,26 @@ impl Journal {
         directory::make(&*disk, directory)?;
         let lock = directory::lock(&*disk, directory)?;
         let directory::Id { id, copied } = directory::id(&*disk, directory)?;
+        let identity = directory::identity(&*disk, directory)?;
         let listed = directory::list(&*disk, directory)?;
+        let tries =
+            tries::Tries::read(&*disk, directory).map_err(|error| failed("read the tries in", directory, error))?;
+        // A body that was set aside is known by its number, so no other gets it.
+        let used = listed.aside.last().copied().unwrap_or_default();
         let mut journal = Self {
             disk,
             directory: directory.to_owned(),
             id,
+            identity,
             copied,
             segments: VecDeque::new(),
             open: None,
-            next: 1,
+            next: used + 1,
             running: false,
             left: VecDeque::new(),
             faded: VecDeque::new(),
             aside: listed.aside,
+            tries,
             lost: 0,
             room,
             _lock: lock,
@@ -244,10 +256,20 @@ impl Journal {
         self.next = self.next.max(number + 1);
     }
 
-    /// Looks how much the disk still takes.
+    /// Looks how much the disk still takes, and whether the directory is still there.
     pub fn look(&self) {
+        self.room.set_gone(self.is_gone());
         // A disk that does not tell is not taken for a full one.
         self.room.free(self.disk.free(&self.directory).unwrap_or(u64::MAX));
+    }
+
+    /// Whether what is written would be lost with the process, since its files are no longer where the next one looks for them.
+    fn is_gone(&self) -> bool {
+        let there = match directory::identity_of(&*self.disk, &self.directory) {
+            Ok(found) => found == self.identity,
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        };
+        !there || self.open.as_ref().is_some_and(|open| !open.file.is_named())
     }
 
     /// Appends bodies, makes them durable and returns the number of the first.
@@ -255,6 +277,9 @@ impl Journal {
     /// # Errors
     /// `Unavailable` if the disk does not take them; none of them is then in the journal.
     pub fn append(&mut self, bodies: &[Stored], now: Duration) -> Result<u64> {
+        if self.is_gone() {
+            return Err(room::gone());
+        }
         let first = self.next;
         let headers: Vec<_> = (first..).zip(bodies).map(|(number, stored)| frame::header(number, stored)).collect();
         let parts = headers.iter().zip(bodies).flat_map(|(header, stored)| [&header[..], &stored.body[..]]);

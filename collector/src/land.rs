@@ -10,10 +10,11 @@ use service::error::{Error, Result, chain};
 use crate::batch::tables::{Closed, FILLED, Tables};
 use crate::batch::{Gather, Limits};
 use crate::feed::{self, Feed};
-use crate::flush;
+use crate::flush::{self, Ways};
 use crate::journal::Stored;
 use crate::normalize::{Normalizer, Settings};
 use crate::publish::{self, Shore};
+use crate::receive::admit::Budget;
 
 /// Closed buffers that may wait for a table's lane.
 const CLOSED_MAX: usize = 2;
@@ -33,6 +34,8 @@ pub(crate) struct Landing {
     pub(crate) settings: Settings,
     /// When buffers close.
     pub(crate) limits: Limits,
+    /// Memory for rows of closed buffers, bytes.
+    pub(crate) memory: usize,
 }
 
 /// What ends a pass.
@@ -116,8 +119,8 @@ impl Landing {
             publishing.push(publish::run(table, closed, self.shore.clone()));
         }
         let published = futures::future::try_join_all(publishing);
-        let clock = Arc::clone(&self.shore.clock);
-        tokio::try_join!(flush::run(feed, gather, lanes, clock), published).map(|_| ())
+        let (memory, clock) = (Budget::new(self.memory), Arc::clone(&self.shore.clock));
+        tokio::try_join!(flush::run(feed, gather, Ways { lanes, memory, clock }), published).map(|_| ())
     }
 
     fn set_aside(&self, frame: u64, reason: &str) -> Result<()> {

@@ -79,9 +79,10 @@ impl Pipeline {
             distinct_max: config.distinct_max,
             allocation_keys: config.allocation_keys.clone(),
         };
-        let mut landing = Landing { shore, settings, limits: limits(&config) };
+        let mut landing = Landing { shore, settings, limits: limits(&config), memory: memory(&config) };
         landing.shore.counters.damaged_frames.add(landing.shore.journal.lock().lost());
         let mut marks = landing.marks().await?;
+        belong(&landing, &marks, &digests).await?;
         if landing.shore.journal.lock().copied() {
             marks = settle(&mut landing, marks).await?;
         }
@@ -99,7 +100,7 @@ impl Pipeline {
     pub(crate) fn start(self, stop: CancellationToken) -> (Intake, impl Future<Output = Result<()>>) {
         let Self { config, deps, digests, room, landing, marks, started_us, hold } = self;
         let shore = landing.shore.clone();
-        let memory = usize::try_from(config.memory).unwrap_or(usize::MAX);
+        let memory = memory(&config);
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let waiting = Budget::new(memory / MEMORY_SHARE);
         let budget = Budget::new(memory - memory / MEMORY_SHARE);
@@ -135,7 +136,10 @@ impl Pipeline {
             let stored = store(&deps, &landing, digests, bodies, outlet);
             let sampling = sample::run(sampled, config.sample_every, appends, stop);
             let landed = land::run(&mut feed, &landing, marks);
-            let ended = tokio::try_join!(sampling, stored, landed).map(|_| ());
+            let mut ended = tokio::try_join!(sampling, stored, landed).map(|_| ());
+            if ended.is_ok() {
+                ended = empty(&shore).await;
+            }
             drop(hold);
             ended
         };
@@ -170,6 +174,27 @@ async fn open(
     blocking("open the journal", move || Journal::open(disk, &directory, now, room, &digests)).await?
 }
 
+/// Sees to it that the journal is this lake's.
+async fn belong(landing: &Landing, marks: &Marks, digests: &Arc<Digests>) -> Result<()> {
+    let (id, url) = (landing.shore.lake.id().await?, landing.shore.lake.url().to_string());
+    let is_known = marks.values().any(|through| *through > 0);
+    let (journal, digests) = (Arc::clone(&landing.shore.journal), Arc::clone(digests));
+    blocking("bind the journal to its lake", move || journal.lock().belong(&id, &url, is_known, &digests)).await?
+}
+
+/// Removes what is committed, all of it now, so that the next process has nothing to read and may have another lake.
+async fn empty(shore: &Shore) -> Result<()> {
+    let (journal, through, now) = (Arc::clone(&shore.journal), shore.progress.through(), shore.clock.monotonic());
+    let emptied = blocking("empty the journal", move || journal.lock().empty(through, now)).await?;
+    if let Err(error) = emptied {
+        tracing::warn!(
+            error = service::error::chain(&error),
+            "the journal could not be emptied; the next start reads it"
+        );
+    }
+    Ok(())
+}
+
 /// Commits what a copied state directory holds under the id it was copied with, and gives it an id of its own: the original
 /// may commit the same frames at the same time, but it will number others alike.
 async fn settle(landing: &mut Landing, marks: Marks) -> Result<Marks> {
@@ -192,6 +217,10 @@ fn redaction(config: &Config) -> Result<Redaction> {
     let patterns = Patterns::new(&config.redact_patterns).map_err(Error::invalid)?;
     let (drop, keep) = (config.redact.clone(), config.keep.clone());
     Ok(Redaction::new(Rules { keep_content: config.keep_content, drop, keep, patterns }))
+}
+
+fn memory(config: &Config) -> usize {
+    usize::try_from(config.memory).unwrap_or(usize::MAX)
 }
 
 fn limits(config: &Config) -> Limits {

@@ -86,7 +86,10 @@ async fn write_all(mut closed: Receiver<Closed>, files: Sender<Written>, shore: 
         }
         let (from, to, journal) = (closed.from, closed.to, shore.journal_id.clone());
         let entry = Entry { journal, table: closed.table.name, from, to, adds };
-        files.send(Written { entry, origins: vec![closed.origin], rows: closed.rows }).await?;
+        let written = Written { entry, origins: vec![closed.origin], rows: closed.rows };
+        // The rows are in files; their memory is free while these wait.
+        drop(closed);
+        files.send(written).await?;
     }
     Ok(())
 }

@@ -9,10 +9,12 @@ use std::time::Duration;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Float64Type, Int64Type};
 use collector::Config;
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -332,13 +334,21 @@ async fn bad_bodies_get_the_answers_of_otlp() {
     assert!(head.contains("application/json"));
     assert_eq!(serde_json::from_slice::<serde_json::Value>(&body).unwrap()["code"], 3);
     assert_eq!(world.post("/v1/traces", protobuf, &vec![0; (1 << 20) + 1]).await.0, 413);
-    let bomb = {
+    let gzip = |bytes: &[u8]| {
         use std::io::Write;
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gzip.write_all(&vec![0; 4 << 20]).unwrap();
+        gzip.write_all(bytes).unwrap();
         gzip.finish().unwrap()
     };
-    assert_eq!(world.post("/v1/traces", &format!("{protobuf}content-encoding: gzip\r\n"), &bomb).await.0, 413);
+    let gzipped = format!("{protobuf}content-encoding: gzip\r\n");
+    assert_eq!(world.post("/v1/traces", &gzipped, &gzip(&vec![0; 4 << 20])).await.0, 413);
+    // Records that are empty take two bytes each, and no memory at all while they are packed.
+    let records = ScopeLogs { log_records: vec![LogRecord::default(); 200_000], ..ScopeLogs::default() };
+    let records = ResourceLogs { scope_logs: vec![records], ..ResourceLogs::default() };
+    let records = gzip(&ExportLogsServiceRequest { resource_logs: vec![records] }.encode_to_vec());
+    let (status, head, body) = world.post("/v1/logs", &gzipped, &records).await;
+    assert_eq!((status, head.to_lowercase().contains("retry-after")), (413, false), "{} bytes", records.len());
+    assert!(String::from_utf8_lossy(&body).contains("fewer items"), "{}", String::from_utf8_lossy(&body));
 
     let mut client = world.client().await;
     let mut nameless = vllm(2);

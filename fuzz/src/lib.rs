@@ -75,7 +75,7 @@ pub fn land(signal: Signal, body: &[u8]) {
         assert!(!checked.odd || checked.rejected > 0 || checked.unsound, "mending leaves nothing odd");
     }
     // The intake refuses what would become too much.
-    if checked.shared_bytes > 1 << 24 {
+    if checked.shared_bytes + checked.row_bytes > 1 << 25 {
         return;
     }
     let mut normalizer = Normalizer::new(Settings::default()).expect("columns");

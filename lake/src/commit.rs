@@ -7,6 +7,7 @@
 //!
 //! A process that commits for a fleet does so at a pace: entries of all collectors that come in between share one version.
 
+mod anchor;
 mod counters;
 mod plan;
 pub mod wire;
@@ -24,6 +25,7 @@ use uuid::Uuid;
 use crate::head::{Head, Known};
 use crate::log::{State, Written};
 use crate::snapshot::FileAdd;
+use anchor::Anchor;
 use counters::Counters;
 use plan::{Plan, Stamp, Verdict, plan};
 
@@ -123,6 +125,7 @@ pub(crate) struct Committer {
     waiting: Mutex<Vec<Waiting>>,
     /// When the last commit at a pace began, on the clock's monotonic scale.
     turn: tokio::sync::Mutex<Option<Duration>>,
+    anchor: tokio::sync::Mutex<Anchor>,
     counters: Counters,
 }
 
@@ -145,6 +148,7 @@ impl Committer {
             clock: Arc::clone(&deps.clock),
             waiting: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
+            anchor: tokio::sync::Mutex::default(),
             counters,
         }
     }
@@ -242,6 +246,7 @@ impl Committer {
     }
 
     async fn commit(&self, known: &mut Known, changes: &[Arc<Change>]) -> Result<Vec<Result<Outcome>>> {
+        self.anchor.lock().await.look(&self.head, known.state.version(), &self.clock).await?;
         let mut current = false;
         if self.head.may_be_behind_the_log(known) {
             self.head.catch_up(known).await?;

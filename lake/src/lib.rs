@@ -29,6 +29,7 @@ mod changes;
 mod commit;
 mod compact;
 mod head;
+mod identity;
 mod lease;
 mod snapshot;
 

@@ -43,6 +43,12 @@ pub trait TableLog: Send + Sync {
     /// `Corrupt`, `Unavailable`.
     async fn read(&self, version: i64) -> Result<Option<Vec<Action>>>;
 
+    /// Whether a version's entry is there.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    async fn holds(&self, version: i64) -> Result<bool>;
+
     /// Writes a version if nobody has. After an error it may or may not have been written.
     ///
     /// # Errors

@@ -149,10 +149,11 @@ pub async fn serve_http(
     let bounds = bounds.into();
     let (connections, cut) = (TaskTracker::new(), CancellationToken::new());
     let places = Arc::new(Semaphore::new(bounds.connections));
+    let (mut full, mut failing) = (Spell::default(), Spell::default());
     loop {
         let next = async {
             let place = Arc::clone(&places).acquire_owned().await;
-            let room = enter(bounds.ahead.as_deref()).await;
+            let room = enter(bounds.ahead.as_deref(), &mut full).await;
             (place, room, listener.accept().await)
         };
         // Cancel safe: a connection that is not accepted stays in the kernel's queue.
@@ -164,6 +165,7 @@ pub async fn serve_http(
         let share = room?.zip(bounds.ahead.as_ref()).map(|(room, ahead)| ahead.share(room));
         match accepted {
             Ok((stream, _)) => {
+                failing.begins(false);
                 let connection = Connection { bounds: bounds.clone(), share, router: router.clone() };
                 let served = connection.serve(stream, acceptor.clone(), stop.clone());
                 let cut = cut.clone();
@@ -177,7 +179,9 @@ pub async fn serve_http(
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
+                if failing.begins(true) {
+                    tracing::warn!(%error, "connections cannot be accepted; trying again");
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -191,10 +195,24 @@ pub async fn serve_http(
     Ok(())
 }
 
+/// Something that is told when it begins, and not again while it lasts.
+#[derive(Debug, Default)]
+struct Spell {
+    lasts: bool,
+}
+
+impl Spell {
+    /// Whether it begins, now that it is found so.
+    fn begins(&mut self, found: bool) -> bool {
+        let lasted = std::mem::replace(&mut self.lasts, found);
+        found && !lasted
+    }
+}
+
 /// Waits for room for one more connection, where room is counted.
-async fn enter(ahead: Option<&Ahead>) -> Result<Option<tokio::sync::OwnedSemaphorePermit>> {
+async fn enter(ahead: Option<&Ahead>, full: &mut Spell) -> Result<Option<tokio::sync::OwnedSemaphorePermit>> {
     let Some(ahead) = ahead else { return Ok(None) };
-    if ahead.is_full() {
+    if full.begins(ahead.is_full()) {
         tracing::warn!(
             "there is no memory for what one more connection could send; further ones wait for one that ends"
         );

@@ -64,6 +64,7 @@ pub(crate) async fn run(common: &Common, flags: &Flags) -> Result<(), Failure> {
     findings.push(clock(&deps));
     findings.extend(tls(&loaded.config));
     findings.extend(tokens(&loaded.config, &deps));
+    findings.extend(clashes(&loaded.config).into_iter().map(|error| Finding::bad("ports", error)));
     for (key, addr) in addresses(&loaded.config) {
         findings.push(port(key, addr).await);
     }
@@ -163,11 +164,62 @@ fn addresses(config: &Config) -> [(&'static str, SocketAddr); 5] {
     ]
 }
 
+/// Ports that two keys of one process share: whichever is bound second would be told that it is in use.
+pub(crate) fn clashes(config: &Config) -> Vec<service::Error> {
+    let node =
+        [Some(("node.http_addr", config.node.http_addr)), config.node.grpc_addr.map(|addr| ("node.grpc_addr", addr))];
+    let mut errors = Vec::new();
+    for process in [addresses(config).to_vec(), node.into_iter().flatten().collect()] {
+        for (place, (key, addr)) in process.iter().enumerate() {
+            let clash = process.iter().take(place).find(|(_, other)| clash(*other, *addr));
+            errors.extend(clash.map(|(other, _)| {
+                service::Error::invalid(format!("`{other}` and `{key}` are both port {} on {}", addr.port(), addr.ip()))
+                    .with_hint(format!("give `{key}` a port of its own"))
+            }));
+        }
+    }
+    errors
+}
+
+/// Whether both cannot be bound: the same port of the same address, or one of them of all addresses. 0 is any free port.
+fn clash(a: SocketAddr, b: SocketAddr) -> bool {
+    let same = a.ip() == b.ip() || a.ip().is_unspecified() || b.ip().is_unspecified();
+    a.port() == b.port() && a.port() != 0 && same
+}
+
 /// A port in use is no fault of the settings: most likely Tokenwatt itself is running.
 async fn port(key: &str, addr: SocketAddr) -> Finding {
     match service::listen::bind(addr).await {
         Ok(_) => Finding::good(key, format!("{addr} is free")),
         Err(error) if error.kind() == service::Kind::Conflict => Finding::note(key, format!("{addr} is in use")),
         Err(error) => Finding::bad(key, error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A port that two keys share is named, whichever they are; ports of other processes and free ones may be the same.
+    #[test]
+    fn a_port_that_two_keys_share_is_named() {
+        let clashing = |change: fn(&mut Config)| {
+            let mut config = Config::default();
+            change(&mut config);
+            clashes(&config).iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        };
+        assert_eq!(clashing(|_| {}), "");
+        let same = clashing(|config| config.collector.http_addr = config.collector.grpc_addr);
+        assert!(same.contains("`collector.grpc_addr` and `collector.http_addr` are both port 4317"), "{same}");
+        let wide = clashing(|config| config.query.postgres_addr = Some(SocketAddr::from(([0, 0, 0, 0], 8080))));
+        assert!(wide.contains("`ui.http_addr` and `query.postgres_addr`"), "{wide}");
+        let node = clashing(|config| config.node.grpc_addr = Some(config.node.http_addr));
+        assert!(node.contains("`node.http_addr` and `node.grpc_addr`"), "{node}");
+        assert_eq!(clashing(|config| config.node.http_addr = config.ui.http_addr), "", "they are two processes");
+        let free = SocketAddr::from(([127, 0, 0, 1], 0));
+        let any = |config: &mut Config| (config.ui.http_addr, config.query.flight_addr) = (free, free);
+        let mut config = Config::default();
+        any(&mut config);
+        assert!(clashes(&config).is_empty());
     }
 }

@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::check;
 use crate::cli::{Common, OtlpPorts, SqlPorts};
 use crate::failure::Failure;
 use crate::print;
@@ -28,6 +29,9 @@ impl Flags {
 
 pub(crate) async fn run(common: &Common, flags: &Flags) -> Result<(), Failure> {
     let config = settings::load(common, flags.settings())?.config;
+    if let Some(clash) = check::clashes(&config).into_iter().next() {
+        return Err(clash.into());
+    }
     let mut process = Process::start(&config)?;
     let deps = process.deps().clone();
     let site = process.build(Site::build(&config, &deps)).await?;

@@ -31,6 +31,9 @@ pub struct Frame {
     pub body: Bytes,
     /// The memory it takes while it waits; free once its rows are in the buffers.
     pub permit: Option<Permit>,
+    /// Of a large one that was read back: how many processes ended while they turned it into rows. That one is about to do so is
+    /// then noted first.
+    pub tries: Option<u32>,
 }
 
 /// When buffers close.
@@ -70,6 +73,11 @@ impl Gather {
     ) -> Self {
         let pass = progress.pass();
         Self { normalizer, tables, limits, progress, pass, counters, aside, last: 0 }
+    }
+
+    /// Whether all that it took is committed.
+    pub fn is_committed(&self) -> bool {
+        self.progress.through() >= self.last
     }
 
     /// Appends the rows of a frame.

@@ -9,6 +9,7 @@ use telemetry::table::{self, Table};
 
 use super::nodes::Nodes;
 use super::rows::Rows;
+use crate::receive::admit::Permit;
 
 /// Tables that the collector fills.
 pub const FILLED: [&Table; 11] = [
@@ -167,7 +168,14 @@ pub struct Closed {
     pub batches: Vec<(String, RecordBatch)>,
     /// Rows in all batches.
     pub rows: usize,
+    /// Roughly the memory that they take.
+    pub bytes: usize,
+    /// That much of the memory for rows, until they are files.
+    pub held: Option<Permit>,
 }
+
+/// Rows for which room is made before they come, at most: a body of millions of rows says nothing of the next.
+const ROOM_MAX: usize = 1 << 18;
 
 /// Microseconds in a day.
 const DAY_US: i64 = 86_400_000_000;
@@ -252,14 +260,14 @@ impl Buffer {
         let Some(origin) = self.first.take() else { return Ok(None) };
         self.opened = None;
         let mut batches = Vec::with_capacity(self.by_day.len());
-        let mut count = 0;
+        let (mut count, bytes) = (0, self.bytes());
         for (day, rows) in std::mem::take(&mut self.by_day) {
             count += rows.count();
             batches.push((date(day)?, rows.finish()?));
         }
-        self.last_rows = count / batches.len().max(1);
+        self.last_rows = (count / batches.len().max(1)).min(ROOM_MAX);
         let from = std::mem::replace(&mut self.from, to);
-        Ok(Some(Closed { table: self.table, from, to, origin, batches, rows: count }))
+        Ok(Some(Closed { table: self.table, from, to, origin, batches, rows: count, bytes, held: None }))
     }
 }
 

@@ -12,6 +12,7 @@ use super::alike::Patterns;
 use super::schema::{self, Field, Kind, Message, Seen, UNREADABLE};
 use super::view::{Group, Item, Scope};
 use super::wire::{Fields, Malformed, Raw};
+use crate::batch::rows::ROW_BYTES;
 use crate::signal::Signal;
 pub(super) use sound::{DEPTH_MAX, is_sound};
 use sound::{nested_soundness, value_soundness};
@@ -39,6 +40,9 @@ pub struct Checked {
     pub unsound: bool,
     /// Bytes of resources, scopes and metrics, each counted once for every row that repeats it.
     pub shared_bytes: u64,
+    /// Memory that its rows will take beside their text, and the largest of what is read on the way, reckoned from how many items
+    /// and parts of items there are: an item of two bytes is a row like any other.
+    pub row_bytes: u64,
 }
 
 impl Checked {
@@ -134,7 +138,7 @@ struct Check<'a, L> {
 impl<'a, L: Fn(&Item<'_>) -> bool> Check<'a, L> {
     fn group(&mut self, bytes: &'a [u8]) -> Result<(), Malformed> {
         let checked = &mut self.checked;
-        let group = group_fault(bytes, &mut checked.odd)?;
+        let group = group_fault(bytes, checked)?;
         checked.unsound |= group.is_some();
         let resource = message_bytes(bytes, checked)?;
         for field in Fields::new(bytes) {
@@ -155,7 +159,7 @@ impl<'a, L: Fn(&Item<'_>) -> bool> Check<'a, L> {
             }
             Err(_) => message_bytes(bytes, checked)?,
         };
-        let fault = group.or(scope_fault(scope, &mut checked.odd)?);
+        let fault = group.or(scope_fault(scope, checked)?);
         checked.unsound |= fault.is_some();
         let shared = Shared { fault, bytes: resource + head, token_bytes: resource.min(TOKEN_BYTES) };
         for field in Fields::new(bytes) {
@@ -173,7 +177,7 @@ impl<'a, L: Fn(&Item<'_>) -> bool> Check<'a, L> {
             Signal::Traces => return self.item(&schema::SPAN, bytes, shared),
             Signal::Logs | Signal::Own | Signal::Alerts => return self.item(&schema::LOG_RECORD, bytes, shared),
         }
-        let fault = shared.fault.or(metric_fault(bytes, &mut self.checked.odd)?);
+        let fault = shared.fault.or(metric_fault(bytes, &mut self.checked)?);
         self.checked.unsound |= fault.is_some();
         let mut head = bytes.len();
         for field in Fields::new(bytes) {
@@ -201,7 +205,7 @@ impl<'a, L: Fn(&Item<'_>) -> bool> Check<'a, L> {
             Some(fault) => Err(fault),
             None => {
                 let usual = self.usual(bytes);
-                sound_item(self.signal, message, bytes, usual, &mut self.checked.odd)?
+                sound_item(self.signal, message, bytes, usual, &mut self.checked)?
             }
         };
         let checked = &mut self.checked;
@@ -218,6 +222,7 @@ impl<'a, L: Fn(&Item<'_>) -> bool> Check<'a, L> {
         checked.timeless |= item.time == 0;
         let token = self.signal == Signal::Traces && item.name == names::SPAN_TOKEN;
         checked.shared_bytes += if token { shared.token_bytes } else { shared.bytes };
+        checked.row_bytes += if token { ROW_BYTES } else { 2 * ROW_BYTES } as u64;
         if (self.late)(&item) {
             checked.quarantined += 1;
         }
@@ -275,7 +280,7 @@ pub fn point_message(number: u32) -> Option<&'static Message> {
 /// When the bytes are not such a message at all.
 pub fn item_fault(signal: Signal, message: &'static Message, bytes: &[u8]) -> Result<Option<Fault>, Malformed> {
     let usual = if signal == Signal::Traces { usual::span(bytes) } else { None };
-    Ok(sound_item(signal, message, bytes, usual, &mut false)?.err())
+    Ok(sound_item(signal, message, bytes, usual, &mut Checked::default())?.err())
 }
 
 /// An item, or its fault; `usual` is what is known of it already.
@@ -284,11 +289,11 @@ fn sound_item<'a>(
     message: &'static Message,
     bytes: &'a [u8],
     usual: Option<Item<'a>>,
-    odd: &mut bool,
+    met: &mut Checked,
 ) -> Result<Result<Item<'a>, Fault>, Malformed> {
     let item = match usual {
         Some(item) => item,
-        None => match tolerate(nested_soundness(message, bytes, 0, odd))? {
+        None => match tolerate(nested_soundness(message, bytes, 0, met))? {
             Some(fault) => return Ok(Err(fault)),
             None => Item::read(signal, bytes)?,
         },
@@ -314,34 +319,34 @@ fn sound_item<'a>(
 
 /// Whether a group's resource is sound; all its items suffer if not.
 pub fn group_sound(bytes: &[u8]) -> Result<bool, Malformed> {
-    Ok(group_fault(bytes, &mut false)?.is_none())
+    Ok(group_fault(bytes, &mut Checked::default())?.is_none())
 }
 
-fn group_fault(bytes: &[u8], odd: &mut bool) -> Result<Option<Fault>, Malformed> {
+fn group_fault(bytes: &[u8], met: &mut Checked) -> Result<Option<Fault>, Malformed> {
     tolerate(Group::read(bytes).and_then(|group| match group.unreadable {
         true => Err(Malformed::Unreadable),
-        false => nested_soundness(&schema::RESOURCE, group.resource, 0, odd),
+        false => nested_soundness(&schema::RESOURCE, group.resource, 0, met),
     }))
 }
 
 /// Whether a scope's head is sound; all its items suffer if not.
 pub fn scope_sound(bytes: &[u8]) -> Result<bool, Malformed> {
-    Ok(scope_fault(Scope::read(bytes), &mut false)?.is_none())
+    Ok(scope_fault(Scope::read(bytes), &mut Checked::default())?.is_none())
 }
 
-fn scope_fault(scope: Result<Scope<'_>, Malformed>, odd: &mut bool) -> Result<Option<Fault>, Malformed> {
+fn scope_fault(scope: Result<Scope<'_>, Malformed>, met: &mut Checked) -> Result<Option<Fault>, Malformed> {
     tolerate(scope.and_then(|scope| match scope.unreadable {
         true => Err(Malformed::Unreadable),
-        false => nested_soundness(&schema::SCOPE, scope.scope, 0, odd),
+        false => nested_soundness(&schema::SCOPE, scope.scope, 0, met),
     }))
 }
 
 /// Whether what all points of a metric share is sound.
 pub fn metric_sound(bytes: &[u8]) -> Result<bool, Malformed> {
-    Ok(metric_fault(bytes, &mut false)?.is_none())
+    Ok(metric_fault(bytes, &mut Checked::default())?.is_none())
 }
 
-fn metric_fault(bytes: &[u8], odd: &mut bool) -> Result<Option<Fault>, Malformed> {
+fn metric_fault(bytes: &[u8], met: &mut Checked) -> Result<Option<Fault>, Malformed> {
     let mut fault = None;
     let mut seen = Seen::default();
     for field in Fields::new(bytes) {
@@ -350,10 +355,10 @@ fn metric_fault(bytes: &[u8], odd: &mut bool) -> Result<Option<Fault>, Malformed
             fault = fault.or((number == UNREADABLE).then_some(Fault::Unreadable));
             continue;
         };
-        *odd |= seen.again(field);
+        met.odd |= seen.again(field);
         let read = match (field.kind, value) {
             (Kind::Message(data), Raw::Bytes(bytes)) if point_message(number).is_some() => data_soundness(data, bytes),
-            (kind, value) => value_soundness(kind, field.repeated, value, 1, odd),
+            (kind, value) => value_soundness(kind, field.repeated, value, 1, met),
         };
         fault = fault.or(tolerate(read)?);
     }
@@ -368,7 +373,7 @@ fn data_soundness(message: &'static Message, bytes: &[u8]) -> Result<(), Malform
         match (message.field(number), value) {
             (None, _) => unreadable |= number == UNREADABLE,
             (Some(Field { kind: Kind::Message(_), .. }), Raw::Bytes(_)) => {}
-            (Some(field), _) => value_soundness(field.kind, field.repeated, value, 2, &mut false)?,
+            (Some(field), _) => value_soundness(field.kind, field.repeated, value, 2, &mut Checked::default())?,
         }
     }
     if unreadable { Err(Malformed::Unreadable) } else { Ok(()) }

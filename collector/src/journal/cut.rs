@@ -43,6 +43,7 @@ impl Journal {
     /// # Errors
     /// `Unavailable` if the disk does not obey; the next cut tries again.
     pub fn cut(&mut self, through: u64, now: Duration) -> Result<Option<Gone>> {
+        self.forget_tries(through)?;
         let ripe = self.open.as_ref().is_some_and(|open| now.saturating_sub(open.since) >= SEGMENT_AGE);
         if (ripe || self.room.check().is_err()) && self.last() <= through {
             self.open = None;

@@ -76,6 +76,11 @@ impl Digests {
         }
     }
 
+    /// Forgets all bodies; none is being stored.
+    pub(super) fn clear(&self) {
+        *self.shared.lock() = Shared::default();
+    }
+
     /// The body was not stored after all.
     pub fn abandon(&self, digest: u128) {
         let mut shared = self.shared.lock();

@@ -85,9 +85,14 @@ fn write_id(disk: &dyn Disk, directory: &Path, id: &str) -> Result<()> {
     replace(disk, directory, &path, &[text.as_bytes()]).map_err(|error| failed("write", &path, error))
 }
 
-fn identity(disk: &dyn Disk, directory: &Path) -> Result<String> {
-    let path = lock_path(directory);
-    disk.identity(&path).map_err(|error| failed("look at", &path, error))
+/// What the directory has and a copy of it, or another in its place, has not.
+pub(super) fn identity(disk: &dyn Disk, directory: &Path) -> Result<String> {
+    identity_of(disk, directory).map_err(|error| failed("look at", &lock_path(directory), error))
+}
+
+/// The same, with what the disk says.
+pub(super) fn identity_of(disk: &dyn Disk, directory: &Path) -> io::Result<String> {
+    disk.identity(&lock_path(directory))
 }
 
 /// Lists segments, digests and what was set aside.
@@ -131,7 +136,8 @@ pub(super) fn read_digests(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u128>
 /// Largest file that is read whole: digests of all bodies that are remembered.
 const WHOLE_MAX: u64 = 1 << 30;
 
-fn read(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
+/// A file's bytes.
+pub(super) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
     let mut file = disk.open(path)?;
     let size = file.size()?;
     if size > WHOLE_MAX {

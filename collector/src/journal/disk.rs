@@ -122,6 +122,11 @@ pub trait DiskFile: Send {
     /// # Errors
     /// What the disk says.
     fn sync(&mut self) -> io::Result<()>;
+
+    /// Whether it has a name, so that it can be opened again. One whose name cannot be told is taken to have one.
+    fn is_named(&self) -> bool {
+        true
+    }
 }
 
 /// How often a lock is asked for, and the pause between.
@@ -232,5 +237,10 @@ impl DiskFile for File {
 
     fn sync(&mut self) -> io::Result<()> {
         self.sync_data()
+    }
+
+    fn is_named(&self) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        self.metadata().map_or(true, |about| about.nlink() > 0)
     }
 }

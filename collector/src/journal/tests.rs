@@ -439,3 +439,98 @@ fn a_journal_of_version_1_is_read() {
     assert_eq!(digests.begin(body("bb").digest), Known::Stored);
     assert_eq!(journal.append(&[body("ccc")], NOW).unwrap(), 4);
 }
+
+/// A journal whose directory, or the file it appends to, was taken away acknowledges nothing more, though the kernel takes what it
+/// writes; nor does it go on in a directory that somebody made in its place.
+#[test]
+fn nothing_is_acknowledged_into_a_directory_that_is_gone() {
+    let place = |directory: &Path| {
+        let room = Arc::new(Room::new(u64::MAX, 0));
+        let digests = Digests::new(service::clock::system());
+        let mut journal = Journal::open(Arc::new(SystemDisk), directory, NOW, Arc::clone(&room), &digests).unwrap();
+        journal.append(&[body("kept")], NOW).unwrap();
+        journal.look();
+        room.check().unwrap();
+        (journal, room)
+    };
+    type Harm = fn(&Path);
+    let harms: [Harm; 4] = [
+        |directory| fs::remove_dir_all(directory).unwrap(),
+        |directory| fs::remove_file(directory.join(segment::name(1))).unwrap(),
+        |directory| fs::rename(directory, directory.with_extension("moved")).unwrap(),
+        |directory| {
+            fs::rename(directory, directory.with_extension("moved")).unwrap();
+            fs::create_dir(directory).unwrap();
+            fs::write(directory.join("lock"), "").unwrap();
+        },
+    ];
+    for harm in harms {
+        let above = tempfile::tempdir().unwrap();
+        let directory = above.path().join("journal");
+        let (mut journal, room) = place(&directory);
+        harm(&directory);
+        let error = journal.append(&[body("lost")], NOW).unwrap_err();
+        assert!(error.kind().retry_after().is_some() && error.to_string().contains("removed"), "{error}");
+        assert_eq!(journal.last(), 1);
+        journal.look();
+        assert!(room.check().is_err_and(|error| error.hint().is_some()));
+    }
+}
+
+/// A journal serves the lake it was begun with until all it holds is committed, and then any other, to which nothing is known that
+/// the first one had.
+#[test]
+fn a_journal_belongs_to_one_lake_while_it_holds_frames() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut journal, digests) = open(directory.path());
+    journal.belong("x", "file:///x/", false, &digests).unwrap();
+    journal.append(&[body("a"), body("bb")], NOW).unwrap();
+    drop(journal);
+    let (mut journal, digests) = open(directory.path());
+    journal.belong("x", "s3://other-name/x/", true, &digests).unwrap();
+    let refused = journal.belong("y", "file:///y/", false, &digests).unwrap_err();
+    assert!(refused.to_string().contains("file:///x/") && refused.hint().is_some_and(|hint| hint.contains("--state")));
+    journal.empty(1, NOW).unwrap();
+    assert!(journal.belong("y", "file:///y/", false, &digests).is_err(), "one frame is not committed");
+    journal.empty(2, NOW).unwrap();
+    drop(journal);
+    let (mut journal, digests) = open(directory.path());
+    assert_eq!(digests.begin(body("a").digest), Known::Stored);
+    journal.belong("y", "file:///y/", false, &digests).unwrap();
+    assert_eq!(digests.begin(body("a").digest), Known::New);
+    journal.append(&[body("a")], NOW).unwrap();
+    drop(journal);
+    let (mut journal, digests) = open(directory.path());
+    assert!(journal.belong("x", "file:///x/", true, &digests).is_err());
+    journal.belong("y", "file:///y/", true, &digests).unwrap();
+}
+
+/// A journal of a version that did not note its lake takes the one that has its rows, or the first one there is; not another one.
+#[test]
+fn an_older_journal_takes_the_lake_that_has_its_rows() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut journal, digests) = open(directory.path());
+    journal.append(&[body("a")], NOW).unwrap();
+    journal.append(&[body("bb")], NOW + SEGMENT_AGE).unwrap();
+    cut(&mut journal, 1, NOW + SEGMENT_AGE);
+    assert!(journal.belong("y", "file:///y/", false, &digests).is_err(), "frame 1 was committed elsewhere");
+    journal.belong("x", "file:///x/", true, &digests).unwrap();
+    assert!(journal.belong("y", "file:///y/", false, &digests).is_err());
+    let directory = tempfile::tempdir().unwrap();
+    let (mut journal, digests) = open(directory.path());
+    journal.append(&[body("a")], NOW).unwrap();
+    journal.belong("x", "file:///x/", false, &digests).unwrap();
+}
+
+/// The number of a body that was set aside is given to no other, which would be passed over with it.
+#[test]
+fn the_number_of_a_body_that_was_set_aside_is_not_given_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(directory.path());
+    journal.append(&[body("a"), body("bb")], NOW).unwrap();
+    journal.set_aside(2, &body("bb")).unwrap();
+    journal.empty(2, NOW).unwrap();
+    drop(journal);
+    let (mut journal, _) = open(directory.path());
+    assert_eq!(journal.append(&[body("ccc")], NOW).unwrap(), 3);
+}

@@ -84,6 +84,7 @@ fn acknowledge(digests: &Digests, group: &mut Vec<Append>, first: u64, outlet: &
             faulty: append.stored.faulty,
             body: append.body,
             permit: None,
+            tries: None,
         });
     }
     outlet.durable(last);

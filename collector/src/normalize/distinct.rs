@@ -44,7 +44,16 @@ pub(super) struct Distinct {
     limit: usize,
     window: i64,
     values: [Values; KEYS],
-    runaways: BTreeMap<(&'static str, String), u64>,
+    runaways: BTreeMap<(&'static str, String), Beyond>,
+}
+
+/// What one sender sent of a dimension beyond its bound in this hour.
+#[derive(Default)]
+struct Beyond {
+    /// Since the last look.
+    values: u64,
+    /// Whether it was told.
+    told: bool,
 }
 
 #[derive(Default)]
@@ -63,6 +72,8 @@ pub struct Runaway {
     pub service: String,
     /// How often a value that was new beyond the bound was met.
     pub values: u64,
+    /// Whether that is the first of it in this hour.
+    pub first: bool,
 }
 
 impl Distinct {
@@ -93,8 +104,12 @@ impl Distinct {
 
     /// What ran away since the last look.
     pub(super) fn take_runaways(&mut self) -> Vec<Runaway> {
-        let taken = std::mem::take(&mut self.runaways);
-        taken.into_iter().map(|((key, service), values)| Runaway { key, service, values }).collect()
+        let met = self.runaways.iter_mut().filter(|(_, beyond)| beyond.values > 0);
+        let take = |((key, service), beyond): (&(&'static str, String), &mut Beyond)| {
+            let (values, first) = (std::mem::take(&mut beyond.values), !std::mem::replace(&mut beyond.told, true));
+            Runaway { key, service: service.clone(), values, first }
+        };
+        met.map(take).collect()
     }
 
     fn turn(&mut self, received_us: i64) {
@@ -102,6 +117,9 @@ impl Distinct {
         if window > self.window {
             self.window = window;
             self.values = Default::default();
+            // What was met since the last look is still to be counted.
+            self.runaways.retain(|_, beyond| beyond.values > 0);
+            self.runaways.values_mut().for_each(|beyond| beyond.told = false);
         }
     }
 
@@ -120,9 +138,9 @@ impl Distinct {
         let service = resource.service().unwrap_or("unknown");
         let named = (key, service.to_owned());
         if self.runaways.len() < SENDERS_MAX || self.runaways.contains_key(&named) {
-            *self.runaways.entry(named).or_default() += 1;
+            self.runaways.entry(named).or_default().values += 1;
         } else {
-            *self.runaways.entry((key, OTHER.to_owned())).or_default() += 1;
+            self.runaways.entry((key, OTHER.to_owned())).or_default().values += 1;
         }
         false
     }
@@ -166,11 +184,22 @@ mod tests {
             assert!(!see(&mut distinct, "proxy", host, 2));
         }
         assert!(see(&mut distinct, "node", "c", 3));
-        let expected = Runaway { key: "host_id", service: "proxy".to_owned(), values: 3 };
-        assert_eq!(distinct.take_runaways(), [expected]);
+        let expected = Runaway { key: "host_id", service: "proxy".to_owned(), values: 3, first: true };
+        assert_eq!(distinct.take_runaways(), std::slice::from_ref(&expected));
+        assert_eq!(distinct.take_runaways(), []);
+        assert!(!see(&mut distinct, "proxy", "f", 4));
+        assert_eq!(
+            distinct.take_runaways(),
+            [Runaway { values: 1, first: false, ..expected.clone() }],
+            "it is told once"
+        );
         assert_eq!(distinct.values[HOST_ID].seen.len(), 3);
         assert!(see(&mut distinct, "proxy", "d", WINDOW_US + 1), "a new hour");
         assert_eq!(distinct.take_runaways(), []);
+        for host in ["e", "f", "g"] {
+            see(&mut distinct, "proxy", host, WINDOW_US + 1);
+        }
+        assert_eq!(distinct.take_runaways(), [Runaway { values: 1, ..expected }], "and again in the next hour");
     }
 
     /// Senders that run away themselves do not fill the memory.

@@ -41,6 +41,18 @@ impl Budget {
         permit.grow(bytes).then_some(permit)
     }
 
+    /// Takes `bytes`, or all there are if that is less, as soon as they are free.
+    ///
+    /// # Cancel safety
+    /// A cancelled call takes nothing.
+    pub async fn wait(&self, bytes: usize) -> Permit {
+        let units = bytes.div_ceil(UNIT).min(self.total);
+        let wanted = u32::try_from(units).unwrap_or(u32::MAX);
+        // It is never closed.
+        let held = Arc::clone(&self.units).acquire_many_owned(wanted).await.ok();
+        Permit { held, bytes: units * UNIT, units: Some(Arc::clone(&self.units)) }
+    }
+
     /// Whether `bytes` are free now.
     pub fn has(&self, bytes: usize) -> bool {
         bytes.div_ceil(UNIT) <= self.units.available_permits()
@@ -258,5 +270,19 @@ mod tests {
         drop(first);
         assert_eq!(budget.used(), 0);
         assert!(budget.take(10 * UNIT).is_some());
+    }
+
+    /// What waits gets its share once it is free, and what is larger than all there is gets all of it.
+    #[test]
+    fn who_waits_for_a_budget_gets_it_when_it_is_free() {
+        let budget = Budget::new(10 * UNIT);
+        let first = budget.wait(6 * UNIT).now_or_never().expect("it is free");
+        let mut second = Box::pin(budget.wait(20 * UNIT));
+        assert!(second.as_mut().now_or_never().is_none());
+        drop(first);
+        let second = second.as_mut().now_or_never().expect("all of it is free");
+        assert_eq!(budget.used(), 10 * UNIT);
+        drop(second);
+        assert_eq!(budget.used(), 0);
     }
 }

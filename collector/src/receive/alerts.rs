@@ -19,6 +19,7 @@ use super::Encoding;
 use super::answer::Failure;
 use super::intake::{self, Accepted, Intake, Opened, Raw};
 use super::read::{self, Length};
+use crate::batch::rows::ROW_BYTES;
 use crate::decode::check::Checked;
 use crate::decode::inflate::Compression;
 use crate::decode::notification;
@@ -84,8 +85,8 @@ pub(super) fn open(raw: Raw, limit: usize) -> Result<Opened> {
         return Err(Error::denied("alerts are of the whole fleet, and this sender writes for some tenants")
             .with_hint("have Alertmanager send as a writer with `tenants = [\"*\"]`"));
     }
-    let limit = limit.min(BYTES_MAX);
-    let body = intake::readable(signal, encoding, compression, &bytes, limit, |more| permit.grow(more))?;
+    let bytes_max = limit.min(BYTES_MAX);
+    let body = intake::readable(signal, encoding, compression, &bytes, bytes_max, |more| permit.grow(more))?;
     if !permit.grow(SPREAD * body.len()) {
         return Err(read::no_room());
     }
@@ -97,7 +98,9 @@ pub(super) fn open(raw: Raw, limit: usize) -> Result<Opened> {
         let (left_out, receiver) = (notification.truncated_alerts, &notification.receiver);
         tracing::warn!(left_out, receiver, "max_alerts of a receiver left alerts out of a notification");
     }
-    let checked = Checked { accepted: notification.alerts.len() as u64, ..Checked::default() };
+    let accepted = notification.alerts.len() as u64;
+    let checked = Checked { accepted, row_bytes: accepted * ROW_BYTES as u64, ..Checked::default() };
+    let checked = intake::weigh(checked, limit)?;
     let digest = intake::digest(signal, &body);
     Ok(Opened { raw: bytes, form: (encoding, compression), digest, body, permit, checked })
 }

@@ -232,8 +232,28 @@ fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(Error::internal("the body could not be read")))
 }
 
-/// A body's rows may repeat what they have in common, such as their resource, up to so many times the largest body.
-const SHARED_MAX: u64 = 4;
+/// A body's rows, and what they repeat of what they have in common, such as their resource, may take so many times the largest
+/// body, or so many bytes if that is more.
+const ROWS_MAX: u64 = 4;
+const ROWS_MIN: u64 = 32 << 20;
+
+/// Sees to it that a body's rows are not out of proportion to it: an empty record takes two bytes, which compress to nothing, and
+/// is a row all the same.
+///
+/// # Errors
+/// `TooLarge`.
+pub(super) fn weigh(checked: Checked, limit: usize) -> Result<Checked> {
+    let (takes, most) =
+        (checked.row_bytes.saturating_add(checked.shared_bytes), (ROWS_MAX * limit as u64).max(ROWS_MIN));
+    if takes <= most {
+        return Ok(checked);
+    }
+    let items = checked.accepted;
+    Err(Error::too_large(format!(
+        "its {items} items would take {takes} bytes as rows, each with its resource and scope; the most is {most}"
+    ))
+    .with_hint("send fewer items in a request, or fewer resource attributes"))
+}
 
 fn open(raw: Raw, limit: usize, received_us: i64) -> Result<Opened> {
     if raw.signal == Signal::Alerts {
@@ -243,9 +263,11 @@ fn open(raw: Raw, limit: usize, received_us: i64) -> Result<Opened> {
     let (mut raw, mut form) = (bytes, (encoding, compression));
     let mut body = readable(signal, encoding, compression, &raw, limit, |more| permit.grow(more))?;
     let check = |body: &[u8]| {
-        check::check(signal, body, |item| normalize::late(signal, item, received_us)).map_err(|error| {
-            Error::invalid(format!("the body is no OTLP {} request", signal.name())).with_source(error)
-        })
+        let checked =
+            check::check(signal, body, |item| normalize::late(signal, item, received_us)).map_err(|error| {
+                Error::invalid(format!("the body is no OTLP {} request", signal.name())).with_source(error)
+            })?;
+        weigh(checked, limit)
     };
     let mut checked = check(&body)?;
     if let (true, Some(message)) = (checked.odd, message_of(signal)) {
@@ -268,10 +290,6 @@ fn open(raw: Raw, limit: usize, received_us: i64) -> Result<Opened> {
             (raw, body) = (kept.clone(), kept);
             form = (Encoding::Protobuf, Compression::Identity);
         }
-    }
-    if checked.shared_bytes > SHARED_MAX * limit as u64 {
-        return Err(Error::too_large("its rows, each with its resource and scope, are too large")
-            .with_hint("send fewer items at a time, or fewer resource attributes"));
     }
     Ok(Opened { raw, form, digest: digest(signal, &body), body, permit, checked })
 }

@@ -190,3 +190,54 @@ async fn a_crash_between_write_and_commit_leaves_a_file_that_nobody_sees() {
         .collect();
     assert_eq!(files.len(), 3, "the orphan is still there, for maintenance to find");
 }
+
+/// A writer notices that a table's log was taken away under it, and says so instead of writing on where nobody can read; so does a
+/// process that finds what it wrote before it noticed. Put back, the log goes on.
+#[tokio::test]
+async fn a_log_that_is_taken_away_is_noticed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let clock = Arc::new(Hand::default());
+    let deps = Deps { clock: clock.clone(), ..Deps::system() };
+    let place = folder.path().to_str().expect("utf-8");
+    let writer = Lake::open(place, &deps).await.expect("a lake");
+    for frame in 0..2 {
+        offer(&writer, "j", frame).await.expect("committed");
+    }
+    clock.pass(Duration::from_secs(11));
+    offer(&writer, "j", 2).await.expect("it is there");
+    let (table, aside) = (folder.path().join("tokens"), folder.path().join("aside"));
+    std::fs::rename(&table, &aside).expect("moved away");
+    assert_eq!(offer(&writer, "j", 3).await.expect("no look is due"), Outcome::Committed { version: 3 });
+    clock.pass(Duration::from_secs(11));
+    for _ in 0..2 {
+        let error = offer(&writer, "j", 4).await.expect_err("noticed");
+        assert!(error.kind().retry_after().is_some() && error.to_string().contains("removed"), "{error:?}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("tokens")), "{error:?}");
+    }
+    let error = Lake::open(place, &deps).await.err().expect("no table");
+    assert!(
+        error.hint().is_some_and(|hint| hint.contains("tokens/_delta_log") && hint.contains("begins anew")),
+        "{error:?}"
+    );
+    for entry in std::fs::read_dir(aside.join("_delta_log")).expect("a folder") {
+        let path = entry.expect("a file").path();
+        std::fs::copy(&path, table.join("_delta_log").join(path.file_name().expect("a name"))).expect("put back");
+    }
+    assert_eq!(offer(&writer, "j", 4).await.expect("committed"), Outcome::Committed { version: 4 });
+}
+
+/// A lake keeps its id wherever it is moved and whoever asks; another has another.
+#[tokio::test]
+async fn a_lake_is_known_by_its_id() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = |name: &str| folder.path().join(name).to_str().expect("utf-8").to_owned();
+    let open = async |name: &str| Lake::open(&place(name), &Deps::system()).await.expect("a lake");
+    let (x, again, y) = (open("x").await, open("x").await, open("y").await);
+    let (first, second) = futures::join!(x.id(), again.id());
+    let id = first.expect("an id");
+    assert_eq!(second.expect("an id"), id);
+    assert_ne!(y.id().await.expect("an id"), id);
+    std::fs::rename(place("x"), place("z")).expect("moved");
+    assert_eq!(open("z").await.id().await.expect("an id"), id);
+    assert_ne!(open("x").await.id().await.expect("an id"), id, "another lake in its place");
+}

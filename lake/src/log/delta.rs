@@ -30,6 +30,9 @@ const WRITE_PAUSE: Duration = Duration::from_millis(100);
 /// From a version's time to the moment at which others see it, at most, where nobody can tell any more. Milliseconds: all attempts
 /// of a PUT, and one that arrives late.
 const COMMIT_MS_MAX: i64 = 300_000;
+/// What to do about a log that lost files.
+pub(crate) const RESTORE: &str = "put them back from a copy of the lake, or stop its processes and remove what is left of the \
+    table's folder: the table then begins anew, with what collectors have yet to commit";
 /// Log entries fetched at once while a table is opened.
 const READ_AHEAD: usize = 16;
 
@@ -152,7 +155,11 @@ impl TableLog for DeltaLog {
         let first = base.as_ref().map_or(0, |(version, _)| version + 1);
         let newest = listing.newest().unwrap_or(-1);
         let last = at.unwrap_or(newest);
-        if last > newest || last < 0 || (first == 0 && !listing.commits.contains(&0)) {
+        let headless = first == 0 && !listing.commits.contains(&0);
+        if headless && at.is_none() {
+            return Err(self.headless(newest));
+        }
+        if last > newest || last < 0 || headless {
             return Err(self.absent(last, newest));
         }
         // The checkpoint's own entry, if still there, is the only place that says when it was committed.
@@ -198,6 +205,15 @@ impl TableLog for DeltaLog {
     async fn read(&self, version: i64) -> Result<Option<Vec<Action>>> {
         let body = self.get(&layout::commit_path(self.table, version)).await?;
         body.map(|body| action::decode(&body)).transpose()
+    }
+
+    async fn holds(&self, version: i64) -> Result<bool> {
+        let path = layout::commit_path(self.table, version);
+        match self.store.lake.head(&path).await {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(failure(format!("look at {path}"), error)),
+        }
     }
 
     async fn write(&self, version: i64, actions: &[Action]) -> Result<Written> {
@@ -298,6 +314,13 @@ impl DeltaLog {
 
     fn is_hint(&self, path: &Path) -> bool {
         path.filename() == layout::checkpoint_hint_path(self.table).filename()
+    }
+
+    /// Nobody cleans up what the newest version needs, so somebody else did it.
+    fn headless(&self, newest: i64) -> Error {
+        let (table, folder) = (self.table.name, layout::log_folder(self.table));
+        Error::corrupt(format!("the log of table {table} goes to version {newest}, but how it began is missing"))
+            .with_hint(format!("{folder} of the lake was removed or lost files; {RESTORE}"))
     }
 
     fn absent(&self, wanted: i64, newest: i64) -> Error {

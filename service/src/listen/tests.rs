@@ -147,3 +147,11 @@ async fn connect(addr: SocketAddr) -> http2::SendRequest<Body> {
 fn request(path: &str, body: Body) -> Request<Body> {
     Request::post(format!("http://x{path}")).body(body).unwrap()
 }
+
+/// What lasts is told when it begins, and when it begins again.
+#[test]
+fn a_spell_is_told_once() {
+    let mut spell = Spell::default();
+    let told = [false, true, true, true, false, true].map(|found| spell.begins(found));
+    assert_eq!(told, [false, true, false, false, false, true]);
+}

@@ -4,21 +4,28 @@ use super::super::canonical::hex_id;
 use super::super::schema::{Kind, Message, Seen, UNREADABLE};
 use super::super::view::Packed;
 use super::super::wire::{Fields, Malformed, Raw};
+use super::Checked;
 
 /// Deepest nesting of messages; attribute values of a few levels are all that emitters send.
 pub(in crate::decode) const DEPTH_MAX: u32 = 64;
 
 /// Whether bytes are that message all the way down.
 pub(in crate::decode) fn is_sound(message: &'static Message, bytes: &[u8]) -> bool {
-    nested_soundness(message, bytes, 0, &mut false).is_ok()
+    nested_soundness(message, bytes, 0, &mut Checked::default()).is_ok()
 }
 
-/// Soundness of a message and all below it; `odd` is raised where [`super::super::canonical`] has something to mend.
+/// What a nested message may take beside its text, as an attribute that was read or printed as JSON. Bytes.
+const NESTED_BYTES: u64 = 32;
+/// What a number takes in a list. Bytes.
+const NUMBER_BYTES: u64 = 8;
+
+/// Soundness of a message and all below it; `met.odd` is raised where [`super::super::canonical`] has something to mend, and
+/// `met.row_bytes` by what the message will take.
 pub(super) fn nested_soundness(
     message: &'static Message,
     bytes: &[u8],
     depth: u32,
-    odd: &mut bool,
+    met: &mut Checked,
 ) -> Result<(), Malformed> {
     if depth > DEPTH_MAX {
         return Err(Malformed::Depth);
@@ -28,8 +35,8 @@ pub(super) fn nested_soundness(
         let (number, value) = field?;
         match message.field(number) {
             Some(field) => {
-                *odd |= seen.again(field);
-                value_soundness(field.kind, field.repeated, value, depth, odd)?;
+                met.odd |= seen.again(field);
+                value_soundness(field.kind, field.repeated, value, depth, met)?;
             }
             None if number == UNREADABLE => return Err(Malformed::Unreadable),
             None => {}
@@ -45,13 +52,16 @@ pub(super) fn value_soundness(
     repeated: bool,
     value: Raw<'_>,
     depth: u32,
-    odd: &mut bool,
+    met: &mut Checked,
 ) -> Result<(), Malformed> {
     match (kind, value) {
         (Kind::Text, Raw::Bytes(text)) => std::str::from_utf8(text).map(|_| ()).map_err(|_| Malformed::Utf8),
-        (Kind::Message(message), Raw::Bytes(bytes)) => nested_soundness(message, bytes, depth + 1, odd),
+        (Kind::Message(message), Raw::Bytes(bytes)) => {
+            met.row_bytes += NESTED_BYTES;
+            nested_soundness(message, bytes, depth + 1, met)
+        }
         (Kind::Id(length), Raw::Bytes(id)) => {
-            *odd |= id.len() != length && hex_id(id, length).is_some();
+            met.odd |= id.len() != length && hex_id(id, length).is_some();
             Ok(())
         }
         (Kind::Bytes, Raw::Bytes(_))
@@ -61,7 +71,11 @@ pub(super) fn value_soundness(
         )
         | (Kind::Fixed64 | Kind::Sfixed64 | Kind::Double, Raw::Fixed64(_))
         | (Kind::Fixed32, Raw::Fixed32(_)) => Ok(()),
-        (kind, Raw::Bytes(packed)) if repeated && kind.packable() => Packed::new(kind, packed).sound(),
+        (kind, Raw::Bytes(packed)) if repeated && kind.packable() => {
+            // Each byte may be a number.
+            met.row_bytes += NUMBER_BYTES * packed.len() as u64;
+            Packed::new(kind, packed).sound()
+        }
         _ => Err(Malformed::Type),
     }
 }

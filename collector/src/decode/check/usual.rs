@@ -9,8 +9,14 @@ use crate::decode::wire::{Fields, Raw, short_pair, short_text};
 /// The name that nearly all spans have.
 const TOKEN: &[u8] = names::SPAN_TOKEN.as_bytes();
 
+/// Longer spans may have so many attributes that these are to be counted, which the general way does. Bytes.
+const BYTES_MAX: usize = 64 * 1024;
+
 /// What an item holds of a span of the usual form; None if it is another, sound or not.
 pub(super) fn span(bytes: &[u8]) -> Option<Item<'_>> {
+    if bytes.len() > BYTES_MAX {
+        return None;
+    }
     let mut item = Item::default();
     for field in Fields::new(bytes) {
         match field.ok()? {

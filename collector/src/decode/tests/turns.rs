@@ -73,6 +73,7 @@ fn spans_of_calls_that_take_turns_are_checked_as_each_alone() {
             wanted.accepted += checked.accepted;
             wanted.rejected += checked.rejected;
             wanted.quarantined += checked.quarantined;
+            wanted.row_bytes += checked.row_bytes;
             wanted.fault = wanted.fault.or(checked.fault);
             wanted.odd |= checked.odd;
             wanted.timeless |= checked.timeless;

@@ -66,6 +66,10 @@ impl DiskFile for DirectFile {
         Ok(self.file.metadata()?.len())
     }
 
+    fn is_named(&self) -> bool {
+        self.file.is_named()
+    }
+
     fn read(&mut self, at: u64, into: &mut [u8]) -> io::Result<usize> {
         self.indirect()?;
         self.file.read_at(into, at)

@@ -71,3 +71,60 @@ async fn a_body_given_up_before_the_journal_has_it_is_new_again() {
     assert!(intake.take(copy(&second)).now_or_never().is_none(), "it is being stored, not refused");
     assert_eq!(bodies.recv().await.map(|append| append.stored.body), Some(second.bytes));
 }
+
+/// A message with `content` in field `number`.
+fn within(number: u32, content: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    crate::decode::wire::put_bytes(number, content, &mut out);
+    out
+}
+
+/// So many empty messages, in field `number` of another.
+fn empty(number: u32, count: usize) -> Vec<u8> {
+    within(number, b"").repeat(count)
+}
+
+/// Items, or parts of one item, that take two bytes each become rows of a hundred: such a body is refused for good, in words that
+/// help, however it is encoded, and half as many are taken.
+#[test]
+fn a_body_of_more_rows_than_bytes_is_refused() {
+    const LIMIT: usize = 16 << 20;
+    const FEW: usize = 120_000;
+    let of = |signal: Signal, item: Vec<u8>| (signal, within(1, &within(2, &item)));
+    let ids = [within(1, &[7; 16]), within(2, &[8; 8])].concat();
+    type Make<'m> = &'m dyn Fn(usize) -> (Signal, Vec<u8>);
+    let bodies: [(&str, usize, Make<'_>); 8] = [
+        ("records", 1, &|count| of(Signal::Logs, empty(2, count))),
+        ("points", 1, &|count| of(Signal::Metrics, within(2, &within(5, &empty(1, count))))),
+        ("spans", 1, &|count| of(Signal::Traces, within(2, &ids).repeat(count))),
+        ("attributes", 8, &|count| of(Signal::Logs, within(2, &empty(6, count)))),
+        ("attributes of a span", 8, &|count| of(Signal::Traces, within(2, &[ids.clone(), empty(9, count)].concat()))),
+        ("events", 8, &|count| of(Signal::Traces, within(2, &[ids.clone(), empty(11, count)].concat()))),
+        ("values", 8, &|count| of(Signal::Logs, within(2, &within(5, &within(5, &empty(1, count)))))),
+        ("attributes of a resource", 8, &|count| {
+            (Signal::Logs, within(1, &[within(1, &empty(1, count)), within(2, &within(2, b""))].concat()))
+        }),
+    ];
+    for (what, more, body) in bodies {
+        let opened = |count: usize| {
+            let (signal, bytes) = body(count * more);
+            let (encoding, compression, permit) = (Encoding::Protobuf, Compression::Identity, budget());
+            open(Raw { signal, encoding, compression, bytes: bytes.into(), permit, writer: None }, LIMIT, 0)
+        };
+        assert_eq!(opened(FEW).map(|_| ()).map_err(|error| error.to_string()), Ok(()), "{what}");
+        let error = opened(20 * FEW / 8).err().expect(what);
+        assert!(
+            error.kind() == Kind::TooLarge && error.hint().is_some_and(|hint| hint.contains("fewer items")),
+            "{what}: {error}"
+        );
+    }
+    let records = vec!["{}"; 3 * FEW].join(",");
+    let json = format!(r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{records}]}}]}}]}}"#);
+    let (signal, encoding, compression, permit) = (Signal::Logs, Encoding::Json, Compression::Identity, budget());
+    let raw = Raw { signal, encoding, compression, bytes: json.into(), permit, writer: None };
+    assert_eq!(open(raw, LIMIT, 0).err().map(|error| error.kind()), Some(Kind::TooLarge));
+}
+
+fn budget() -> Permit {
+    Budget::new(1 << 30).take(0).unwrap()
+}
