@@ -436,7 +436,10 @@ async fn a_box_over_an_objective_is_compared_with_the_rest() {
         "What is different about the calls between 354\u{202f}ms and 2.00\u{202f}s, 11:55:00 UTC to 11:58:20 UTC";
     assert!(html.contains(words), "{html}");
     assert!(html.contains("<rect class=\"chosen\"") && html.contains("of those in the box"));
-    assert!(html.contains("Calls in the box") && html.contains("ttft_s &lt;= <i class=n>2.0</i>)"), "the list is of the box");
+    assert!(
+        html.contains("Calls in the box") && html.contains("ttft_s &lt;= <i class=n>2.0</i>)"),
+        "the list is of the box"
+    );
     assert!(html.contains("Back to the calls that were not good"));
     assert!(html.contains("type=\"hidden\" name=\"box_low\" value=\"0.4\""), "narrowing the page keeps the box");
 }
