@@ -11,6 +11,7 @@
 
 pub mod cpu;
 pub mod neuron;
+mod plain;
 pub mod sim;
 
 use std::sync::Arc;

@@ -269,7 +269,12 @@ impl Text for Language {
     }
 
     fn chat_prompt(&self, messages: &[ChatMessage]) -> Result<String, EngineError> {
-        self.template.render(messages)
+        let plain = self.vocabulary.plain();
+        let hide = |message: &ChatMessage| ChatMessage {
+            role: plain.hide(&message.role),
+            content: plain.hide(&message.content),
+        };
+        self.template.render(&messages.iter().map(hide).collect::<Vec<_>>())
     }
 
     fn decoder(&self) -> Box<dyn TokenDecoder> {

@@ -14,6 +14,7 @@ use tokenizers::{AddedToken, Tokenizer};
 use super::checkpoint::Checkpoint;
 use super::gguf::{Fault, Gguf};
 use super::safetensors::{Safetensors, json};
+use crate::engine::plain::Plain;
 use crate::engine::{EngineError, TokenDecoder};
 
 /// Kinds of token in a GGUF vocabulary that have no text: control and unused.
@@ -22,6 +23,7 @@ const KINDS_WITHOUT_TEXT: [i64; 2] = [3, 5];
 /// The tokeniser of one model.
 pub(crate) struct Vocabulary {
     tokenizer: Tokenizer,
+    plain: Plain,
     pieces: Pieces,
     /// Tokens that end a text.
     ends: Vec<u32>,
@@ -69,8 +71,8 @@ impl Vocabulary {
         let empty = tokenizer.encode_fast("", true).map_err(|error| fault(error.to_string()))?;
         let ends = ends(files.ends(), &tokens);
         let pieces = pieces(&tokens, &kinds);
-        let longest = longest(&tokenizer, &pieces);
-        Ok(Self { begin: empty.get_ids().first().copied(), pieces, tokenizer, ends, longest })
+        let (longest, plain) = (longest(&tokenizer, &pieces), Plain::new(&tokenizer));
+        Ok(Self { begin: empty.get_ids().first().copied(), pieces, tokenizer, plain, ends, longest })
     }
 
     fn from_gguf(file: &Gguf) -> Result<Self, Fault> {
@@ -88,24 +90,32 @@ impl Vocabulary {
         let own = ["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"].iter().filter_map(|key| file.id(key));
         let ends = ends(own.collect(), &tokens);
         let pieces = pieces(&tokens, &kinds);
-        let longest = longest(&tokenizer, &pieces);
-        Ok(Self { tokenizer, pieces, ends, begin, longest })
+        let (longest, plain) = (longest(&tokenizer, &pieces), Plain::new(&tokenizer));
+        Ok(Self { tokenizer, plain, pieces, ends, begin, longest })
     }
 
-    /// Token ids of `text`; special tokens spelled in it become themselves.
+    /// What tells a message's text from the template's.
+    pub(crate) fn plain(&self) -> &Plain {
+        &self.plain
+    }
+
+    /// Token ids of `text`; special tokens spelled in it become themselves, unless they are hidden.
     pub(crate) fn encode(&self, text: &str) -> Result<Vec<u32>, EngineError> {
-        let encoding = self.tokenizer.encode_fast(text, false);
-        let encoding =
-            encoding.map_err(|error| EngineError::Input { reason: format!("cannot tokenise the prompt: {error}") })?;
-        let ids = encoding.get_ids();
+        let mut ids = Vec::new();
+        for part in self.plain.parts(text) {
+            let encoding = self.tokenizer.encode_fast(part, false);
+            let encoding = encoding
+                .map_err(|error| EngineError::Input { reason: format!("cannot tokenise the prompt: {error}") })?;
+            ids.extend_from_slice(encoding.get_ids());
+        }
         // A chat template may have written it already.
         let begin = self.begin.filter(|begin| ids.first() != Some(begin));
-        Ok(begin.into_iter().chain(ids.iter().copied()).collect())
+        Ok(begin.into_iter().chain(ids).collect())
     }
 
     /// Tokens that `text` has at least, told from its length; 0 where that says nothing.
     pub(crate) fn tokens_min(&self, text: &str) -> usize {
-        self.longest.map_or(0, |longest| text.len().div_ceil(longest))
+        self.longest.map_or(0, |longest| self.plain.len(text).div_ceil(longest))
     }
 
     /// Whether the model ends its text with this token.

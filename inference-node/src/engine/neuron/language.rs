@@ -8,11 +8,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokenizers::Tokenizer;
 
+use crate::engine::plain::Plain;
 use crate::engine::{ChatMessage, EngineError, Text, TokenDecoder};
 
 /// The language of one model.
 pub(super) struct Language {
     tokenizer: Arc<Tokenizer>,
+    plain: Plain,
     tokens: usize,
     ends: Vec<u32>,
     templates: Option<Environment<'static>>,
@@ -42,6 +44,7 @@ impl Language {
         let templates = settings.chat_template.map(compile).transpose();
         Ok(Self {
             tokens: tokenizer.get_vocab_size(true),
+            plain: Plain::new(&tokenizer),
             tokenizer: Arc::new(tokenizer),
             ends,
             templates: templates.map_err(|error| format!("{}: {error}", path.display()))?,
@@ -79,18 +82,25 @@ fn compile(source: String) -> Result<Environment<'static>, Error> {
 
 impl Text for Language {
     fn tokenize(&self, prompt: &str) -> Result<Vec<u32>, EngineError> {
-        let encoding = self.tokenizer.encode_fast(prompt, false);
-        let encoding =
-            encoding.map_err(|error| EngineError::Input { reason: format!("cannot tokenise the prompt: {error}") })?;
-        Ok(encoding.get_ids().to_vec())
+        let mut ids = Vec::new();
+        for part in self.plain.parts(prompt) {
+            let encoding = self.tokenizer.encode_fast(part, false);
+            let encoding = encoding
+                .map_err(|error| EngineError::Input { reason: format!("cannot tokenise the prompt: {error}") })?;
+            ids.extend_from_slice(encoding.get_ids());
+        }
+        Ok(ids)
     }
 
     fn chat_prompt(&self, messages: &[ChatMessage]) -> Result<String, EngineError> {
         let refused = |reason: String| EngineError::Input { reason };
         let templates = self.templates.as_ref();
         let templates = templates.ok_or_else(|| refused("the model has no chat template".to_owned()))?;
-        let turns: Vec<Value> =
-            messages.iter().map(|message| json!({"role": message.role, "content": message.content})).collect();
+        let hide = |text: &str| self.plain.hide(text);
+        let turns: Vec<Value> = messages
+            .iter()
+            .map(|message| json!({"role": hide(&message.role), "content": hide(&message.content)}))
+            .collect();
         let values = context! {
             messages => turns,
             add_generation_prompt => true,
