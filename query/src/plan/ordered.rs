@@ -16,6 +16,7 @@ use datafusion::{
     physical_optimizer::PhysicalOptimizerRule,
     physical_plan::{
         ExecutionPlan,
+        projection::ProjectionExec,
         sorts::{sort::SortExec, sort_preserving_merge::SortPreservingMergeExec},
     },
 };
@@ -27,7 +28,7 @@ pub(crate) struct OrderedWhole;
 
 impl PhysicalOptimizerRule for OrderedWhole {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|node| match whole(&node) {
+        plan.transform_up(|node| match whole(&node)? {
             Some(sort) => Ok(Transformed::yes(node.with_new_children(vec![sort])?)),
             None => Ok(Transformed::no(node)),
         })
@@ -43,13 +44,20 @@ impl PhysicalOptimizerRule for OrderedWhole {
     }
 }
 
-/// The sort below a merge, comparing as much as the merge, if it compares less.
-fn whole(node: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
-    let merge = node.downcast_ref::<SortPreservingMergeExec>()?;
-    let sort = merge.input().downcast_ref::<SortExec>()?;
-    let compares_less = sort.fetch().is_some() && sort.preserve_partitioning() && sort.expr() != merge.expr();
-    compares_less.then(|| {
-        let whole = SortExec::new(merge.expr().clone(), Arc::clone(sort.input()));
-        Arc::new(whole.with_preserve_partitioning(true).with_fetch(sort.fetch())) as Arc<dyn ExecutionPlan>
-    })
+/// The sort below a merge, comparing as much as the merge, if it compares less. A projection between them goes below it.
+fn whole(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(merge) = node.downcast_ref::<SortPreservingMergeExec>() else { return Ok(None) };
+    let projection = merge.input().downcast_ref::<ProjectionExec>();
+    let below = projection.map_or(merge.input(), ProjectionExec::input);
+    let Some(sort) = below.downcast_ref::<SortExec>() else { return Ok(None) };
+    if sort.fetch().is_none() || !sort.preserve_partitioning() || sort.expr().len() >= merge.expr().len() {
+        return Ok(None);
+    }
+    let unsorted = Arc::clone(sort.input());
+    let input = match projection {
+        Some(_) => Arc::clone(merge.input()).with_new_children(vec![unsorted])?,
+        None => unsorted,
+    };
+    let whole = SortExec::new(merge.expr().clone(), input);
+    Ok(Some(Arc::new(whole.with_preserve_partitioning(true).with_fetch(sort.fetch()))))
 }
