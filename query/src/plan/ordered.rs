@@ -15,7 +15,7 @@ use datafusion::{
     },
     physical_optimizer::PhysicalOptimizerRule,
     physical_plan::{
-        ExecutionPlan,
+        ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions,
         projection::ProjectionExec,
         sorts::{sort::SortExec, sort_preserving_merge::SortPreservingMergeExec},
     },
@@ -29,7 +29,7 @@ pub(crate) struct OrderedWhole;
 impl PhysicalOptimizerRule for OrderedWhole {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_up(|node| match whole(&node)? {
-            Some(sort) => Ok(Transformed::yes(node.with_new_children(vec![sort])?)),
+            Some(sort) => Ok(Transformed::yes(over(node, sort)?)),
             None => Ok(Transformed::no(node)),
         })
         .data()
@@ -55,9 +55,14 @@ fn whole(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>
     }
     let unsorted = Arc::clone(sort.input());
     let input = match projection {
-        Some(_) => Arc::clone(merge.input()).with_new_children(vec![unsorted])?,
+        Some(_) => over(Arc::clone(merge.input()), unsorted)?,
         None => unsorted,
     };
     let whole = SortExec::new(merge.expr().clone(), input);
     Ok(Some(Arc::new(whole.with_preserve_partitioning(true).with_fetch(sort.fetch()))))
+}
+
+/// A node over another input.
+fn over(node: Arc<dyn ExecutionPlan>, input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    node.replace_children(vec![input], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }
