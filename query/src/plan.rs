@@ -20,6 +20,7 @@ mod several;
 mod view;
 mod watch;
 mod weigh;
+mod ordered;
 mod what_if;
 
 use std::{
@@ -31,6 +32,7 @@ use std::{
 
 pub(crate) use bound::{BoundFunctions, BoundedPlanner};
 pub(crate) use catalog::SYSTEM;
+pub(crate) use ordered::OrderedWhole;
 pub(crate) use parse::split_version;
 pub(crate) use restrict::{Barrier, denies};
 pub(crate) use watch::Watched;

@@ -21,6 +21,7 @@ use datafusion::{
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
     optimizer::{Optimizer, OptimizerRule},
+    physical_optimizer::{PhysicalOptimizerRule, optimizer::PhysicalOptimizer},
     prelude::SessionConfig,
 };
 use datafusion_pg_catalog::pg_catalog::oid_type_planner::PgOidTypePlanner;
@@ -32,7 +33,7 @@ use crate::{
     config::Config,
     federate::Reading,
     functions,
-    plan::{BoundFunctions, BoundedPlanner, Watched},
+    plan::{BoundFunctions, BoundedPlanner, OrderedWhole, Watched},
     rollup::{self, Memory},
     scan::prefetch::{Asked, Prefetch},
     system::pg_catalog::Shelf,
@@ -118,6 +119,7 @@ impl Shared {
             .with_default_features()
             .with_query_planner(Arc::new(BoundedPlanner { column_bytes_max: config.column_bytes_max }))
             .with_optimizer_rules(rules(config))
+            .with_physical_optimizer_rules(physical_rules())
             .with_type_planner(Arc::new(PgOidTypePlanner))
             .build();
         let shelf = Arc::new(Shelf::new()?);
@@ -218,6 +220,13 @@ fn rules(config: &Config) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> =
         vec![Arc::new(BoundFunctions { column_bytes_max: config.column_bytes_max })];
     rules.extend(Optimizer::new().rules.into_iter().map(|rule| Arc::new(Watched(rule)) as _));
+    rules
+}
+
+/// DataFusion's rules for how plans are executed, and one that has to see what they made of it.
+fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = PhysicalOptimizer::new().rules;
+    rules.push(Arc::new(OrderedWhole));
     rules
 }
 

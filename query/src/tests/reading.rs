@@ -233,3 +233,30 @@ async fn a_cut_answer_says_so() {
     let answer = world.ask("SELECT * FROM generate_series(1, 3)").await;
     assert_eq!((answer.rows.len(), answer.truncated), (3, false));
 }
+
+/// The first rows of a union come in the order that was asked for, also by a column that is a constant of each branch.
+#[tokio::test]
+async fn the_first_rows_of_a_union_are_the_first_of_all() {
+    let world = World::new().await;
+    let late = |at: i64, trace: &str| call(NOON + at * 1_000_000, "server", trace, "1");
+    world.write(&REQUESTS, &[late(0, "a"), late(1, "b")]).await;
+    world
+        .write(
+            &TOKENS,
+            &[json!({"time": NOON + 9_000_000, "trace_id": "t", "request_span_id": "1", "index": 0, "count": 1})],
+        )
+        .await;
+    let branches = "SELECT trace_id, time, 0 AS place FROM requests UNION ALL SELECT trace_id, time, 1 FROM tokens";
+    for (sql, first) in [
+        (format!("SELECT trace_id FROM ({branches}) ORDER BY place, time DESC LIMIT 1"), json!("b")),
+        (format!("SELECT trace_id FROM ({branches}) ORDER BY place DESC, time LIMIT 1"), json!("t")),
+        (
+            "SELECT t FROM (SELECT 1 AS place, value AS t FROM generate_series(1, 5) UNION ALL SELECT 0, value FROM generate_series(1, 3)) \
+             ORDER BY place, t DESC LIMIT 1"
+                .to_owned(),
+            json!(3),
+        ),
+    ] {
+        assert_eq!(world.ask(&sql).await.rows[0], [first], "{sql}");
+    }
+}
