@@ -53,7 +53,7 @@ impl Site {
         let access = access(config, deps);
         let pages = ui::guarded(&answers(&query), &access, options);
         let api = ui::open_to_sessions(&access, "/api/v1/sql", &query.router(), guarded(query.router(), deps));
-        let router = own(pages.merge(api).merge(deps.health.router()), config, deps);
+        let router = own(pages.merge(api), config, deps).merge(deps.health.router());
         let page = Page { name: "dashboard", listener, addr, router };
         let flight = flight(&query, config).await?;
         let worker = query.worker().await?;

@@ -192,6 +192,9 @@ async fn an_inventory_tells_what_is_silent() {
     let list = world.write("hosts.csv", &format!("{head}{host}"));
     let (code, output) = import(&world, &["inventory", text(&list)]);
     assert!(code == 0 && output.contains("default: 1 rows, 0 before"), "{code} {output}");
+    let price = "host_type,region,option,usd_per_hour,effective_from,source\ninf2.48xlarge,us-east-1,on_demand,12.98,2026-01-01,list\n";
+    let (code, output) = import(&world, &["prices", text(&world.write("prices.csv", price))]);
+    assert_eq!(code, 0, "{output}");
     // seven days less an hour, in hours of which the first is left out and the last may not have begun to be over
     let silent = "SELECT host_id, count(*) BETWEEN 166 AND 167, sum(cost_usd) > 0 FROM silent_hosts GROUP BY host_id";
     assert_eq!(sql(&world, silent).lines().last(), Some("i-9,true,true"));

@@ -33,7 +33,8 @@ pub struct Config {
     #[serde(with = "service::config::bytes")]
     pub body_max: u64,
     /// Memory for bodies that are being read, stored or turned into rows; beyond it senders are asked to wait. As much again
-    /// bounds what they send before it is read, and with it their connections: one for every 160 KiB. Default 256MiB.
+    /// bounds what they send before it is read, and with it their connections: one for every 160 KiB; and as much again the rows
+    /// on their way to files. Default 256MiB.
     #[serde(with = "service::config::bytes")]
     pub memory: u64,
     /// Age at which a connection is ended without loss, so that a load balancer can give its sender to another collector; a tenth

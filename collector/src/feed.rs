@@ -116,6 +116,15 @@ impl Feed {
         blocking("note a try", move || journal.lock().note_try(number)).await?
     }
 
+    /// Takes the note back: the frame became rows.
+    ///
+    /// # Errors
+    /// `Unavailable` if the disk does not take it.
+    pub(crate) async fn forget_try(&self, number: u64) -> Result<()> {
+        let journal = Arc::clone(&self.journal);
+        blocking("forget a try", move || journal.lock().forget_try(number)).await?
+    }
+
     /// What keeps senders from getting ahead.
     pub(crate) fn brake(&self) -> &Brake {
         &self.brake

@@ -89,20 +89,24 @@ async fn gathered(
     all: bool,
     ways: &Ways,
 ) -> Result<(Gather, VecDeque<Frame>), Halt> {
+    let (gather, closed, frames) = made(feed, gather, frames, all, ways).await?;
+    ways.hand_over_all(closed, feed.brake()).await?;
+    Ok((gather, frames))
+}
+
+/// Turns frames into rows, until something closes.
+async fn made(feed: &Feed, gather: Gather, frames: VecDeque<Frame>, all: bool, ways: &Ways) -> Result<Rows, Halt> {
     let now = ways.clock.monotonic();
     let received_us = frames.back().map(|frame| frame.received_us);
     // Rows are built off the I/O threads.
     let work = move || rows(gather, frames, now, all);
-    let (gather, closed, frames) = blocking("gather rows", work).await??;
+    let rows = blocking("gather rows", work).await??;
     // The memory of what was taken is free now.
     if let Some(received_us) = received_us {
         feed.brake().made(received_us, ways.clock.now_us());
     }
     feed.brake().set();
-    for closed in closed {
-        ways.hand_over(closed, feed.brake()).await?;
-    }
-    Ok((gather, frames))
+    Ok(rows)
 }
 
 /// Turns a large frame that was read back into rows. That it is about to be tried is on disk before, so that a process which does
@@ -120,11 +124,16 @@ async fn ventured(feed: &Feed, gather: Gather, mut frame: Frame, ways: &Ways) ->
         (gather, _) = gathered(feed, gather, VecDeque::new(), true, ways).await?;
         ways.committed(&gather).await;
     }
-    feed.note_try(number).await?;
-    let mut rest = VecDeque::from([frame]);
-    while !rest.is_empty() {
-        (gather, rest) = gathered(feed, gather, rest, tries > 0, ways).await?;
+    // A full disk must not keep rows from being committed, which is what makes room.
+    if let Err(error) = feed.note_try(number).await {
+        tracing::warn!(frame = number, error = service::error::chain(&error), "a try could not be noted");
     }
+    let (gather, closed, _) = made(feed, gather, VecDeque::from([frame]), tries > 0, ways).await?;
+    // What ends a process from here on, such as a lake that takes nothing until somebody restarts it, is no fault of the body.
+    if let Err(error) = feed.forget_try(number).await {
+        tracing::warn!(frame = number, error = service::error::chain(&error), "a try is still noted");
+    }
+    ways.hand_over_all(closed, feed.brake()).await?;
     if tries > 0 {
         ways.committed(&gather).await;
     }
@@ -132,6 +141,13 @@ async fn ventured(feed: &Feed, gather: Gather, mut frame: Frame, ways: &Ways) ->
 }
 
 impl Ways {
+    async fn hand_over_all(&self, closed: Vec<Closed>, brake: &Brake) -> Result<()> {
+        for closed in closed {
+            self.hand_over(closed, brake).await?;
+        }
+        Ok(())
+    }
+
     /// Hands a buffer to its lane, which has no room while the lake does not answer.
     async fn hand_over(&self, mut closed: Closed, brake: &Brake) -> Result<()> {
         let lane = self.lanes.get(closed.table.name).ok_or_else(|| Error::internal("a table without a lane"))?;

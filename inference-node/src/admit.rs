@@ -155,7 +155,11 @@ impl Entrance {
             return read(self, ticket);
         }
         let _gone = gone.drop_guard();
-        let turn = Arc::clone(&self.long).acquire_owned().await.map_err(|_| Fault::closing())?;
+        let turn = tokio::select! {
+            biased;
+            () = self.closing.cancelled() => return Err(Fault::closing()),
+            turn = Arc::clone(&self.long).acquire_owned() => turn.map_err(|_| Fault::closing())?,
+        };
         let entrance = Arc::clone(self);
         let taken = service::task::blocking("take in a request", move || {
             let _turn = turn;

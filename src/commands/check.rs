@@ -2,7 +2,7 @@
 
 mod store;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use clap::Args;
 use service::Deps;
@@ -183,8 +183,10 @@ pub(crate) fn clashes(config: &Config) -> Vec<service::Error> {
 
 /// Whether both cannot be bound: the same port of the same address, or one of them of all addresses. 0 is any free port.
 fn clash(a: SocketAddr, b: SocketAddr) -> bool {
-    let same = a.ip() == b.ip() || a.ip().is_unspecified() || b.ip().is_unspecified();
-    a.port() == b.port() && a.port() != 0 && same
+    // All addresses of IPv6 are those of IPv4, too.
+    let takes_in = |one: IpAddr, other: IpAddr| one.is_unspecified() && (one.is_ipv6() || other.is_ipv4());
+    let (one, other) = (a.ip(), b.ip());
+    a.port() == b.port() && a.port() != 0 && (one == other || takes_in(one, other) || takes_in(other, one))
 }
 
 /// A port in use is no fault of the settings: most likely Tokenwatt itself is running.

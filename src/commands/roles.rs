@@ -94,8 +94,7 @@ pub(crate) async fn query(common: &Common, flags: &QueryFlags) -> Result<(), Fai
                 lake.maintain_in_background(config.maintenance.clone(), &deps);
                 query.roll_up(&lake)?;
             }
-            let router = site::guarded(query.router(), &deps).merge(deps.health.router());
-            let router = site::own(router, &config, &deps);
+            let router = site::own(site::guarded(query.router(), &deps), &config, &deps).merge(deps.health.router());
             let page = Page::bind("query", config.ui.http_addr, router).await?;
             let flight = site::flight(&query, &config).await?;
             Ok((page, flight, query.postgres(config.postgres_addr()).await?, query.worker().await?))
@@ -124,7 +123,7 @@ pub(crate) async fn ui(common: &Common, flags: &UiFlags) -> Result<(), Failure> 
             let remote = Remote::new(&config.ui.server, config.ui.token.clone())?;
             let answers: ui::Answers = Arc::new(move |reader| Arc::new(remote.seen_by(reader)));
             let pages = ui::guarded(&answers, &site::access(&config, &deps), site::ui_options(&config, &deps, None));
-            let router = site::own(pages.merge(deps.ops_router()), &config, &deps);
+            let router = site::own(pages, &config, &deps).merge(deps.ops_router());
             Ok(Page::bind("dashboard", config.ui.http_addr, router).await?)
         })
         .await?;

@@ -101,6 +101,9 @@ async fn commit(
     let mut entries = Vec::new();
     while let Some(Closed { table, from, to, origin, .. }) = closed.recv().await {
         entries.push((from, to));
+        // However long the lake takes, and however often a process ends meanwhile.
+        let held = (from + 1..=to).filter(|frame| journal.lock().tries(*frame) > 0).collect::<BTreeSet<_>>();
+        assert!(held.is_subset(journal.lock().aside()), "what became rows is not held against them: {held:?}");
         progress.committed(table.name, origin);
         let gone = journal.lock().cut(progress.through(), Duration::ZERO).unwrap();
         gone.into_iter().for_each(|gone| gone.remove().unwrap());

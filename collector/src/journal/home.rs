@@ -38,7 +38,8 @@ impl Journal {
             ))
             .with_hint(
                 "give this lake a state directory of its own: --state DIR; or start with the other lake and stop in order, \
-                 which commits what the journal holds and empties it",
+                 which commits what the journal holds and empties it. If that lake is gone for good, move the journal away: \
+                 what it holds has nowhere to go",
             ));
         }
         if bound.is_some() {

@@ -10,8 +10,8 @@ use service::error::Result;
 use super::disk::Disk;
 use super::{Journal, directory, failed};
 
-/// Tries on disk, a line `frame count` for each frame that is not committed yet.
-#[derive(Default)]
+/// Tries on disk, a line `frame count` for each frame that has not become rows yet.
+#[derive(Clone, Default)]
 pub(super) struct Tries {
     /// By earlier processes and, of those in `mine`, by this one.
     counts: BTreeMap<u64, u32>,
@@ -56,11 +56,26 @@ impl Journal {
     /// # Errors
     /// `Unavailable` if the disk does not take it.
     pub fn note_try(&mut self, number: u64) -> Result<()> {
-        if !self.tries.mine.insert(number) {
+        if self.tries.mine.contains(&number) {
             return Ok(());
         }
-        *self.tries.counts.entry(number).or_default() += 1;
-        self.write_tries()
+        let mut tries = self.tries.clone();
+        tries.mine.insert(number);
+        *tries.counts.entry(number).or_default() += 1;
+        self.keep_tries(tries)
+    }
+
+    /// Forgets the tries of frame `number`, which became rows.
+    ///
+    /// # Errors
+    /// `Unavailable` if the disk does not take it.
+    pub fn forget_try(&mut self, number: u64) -> Result<()> {
+        let mut tries = self.tries.clone();
+        if tries.counts.remove(&number).is_none() {
+            return Ok(());
+        }
+        tries.mine.remove(&number);
+        self.keep_tries(tries)
     }
 
     /// Forgets the tries of frames up to `through`, which are committed.
@@ -71,13 +86,17 @@ impl Journal {
         if self.tries.counts.first_key_value().is_none_or(|(frame, _)| *frame > through) {
             return Ok(());
         }
-        self.tries.counts = self.tries.counts.split_off(&(through + 1));
-        self.tries.mine = self.tries.mine.split_off(&(through + 1));
-        self.write_tries()
+        let mut tries = self.tries.clone();
+        tries.counts = tries.counts.split_off(&(through + 1));
+        tries.mine = tries.mine.split_off(&(through + 1));
+        self.keep_tries(tries)
     }
 
-    fn write_tries(&self) -> Result<()> {
+    /// What is on disk comes first, so that what the disk did not take is tried again.
+    fn keep_tries(&mut self, tries: Tries) -> Result<()> {
         let path = path(&self.directory);
-        self.tries.write(&*self.disk, &self.directory).map_err(|error| failed("write", &path, error))
+        tries.write(&*self.disk, &self.directory).map_err(|error| failed("write", &path, error))?;
+        self.tries = tries;
+        Ok(())
     }
 }

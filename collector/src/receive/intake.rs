@@ -232,9 +232,11 @@ fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(Error::internal("the body could not be read")))
 }
 
-/// A body's rows, and what they repeat of what they have in common, such as their resource, may take so many times the largest
-/// body, or so many bytes if that is more.
-const ROWS_MAX: u64 = 4;
+/// A body's rows may take so many times the largest body; an item of 40 bytes with nothing in it is weighed as six times that.
+const ROWS_MAX: u64 = 8;
+/// What rows repeat of what they have in common, such as their resource, may take so many times the largest body.
+const SHARED_MAX: u64 = 4;
+/// Either may take so many bytes, however small the largest body is.
 const ROWS_MIN: u64 = 32 << 20;
 
 /// Sees to it that a body's rows are not out of proportion to it: an empty record takes two bytes, which compress to nothing, and
@@ -243,16 +245,24 @@ const ROWS_MIN: u64 = 32 << 20;
 /// # Errors
 /// `TooLarge`.
 pub(super) fn weigh(checked: Checked, limit: usize) -> Result<Checked> {
-    let (takes, most) =
-        (checked.row_bytes.saturating_add(checked.shared_bytes), (ROWS_MAX * limit as u64).max(ROWS_MIN));
-    if takes <= most {
-        return Ok(checked);
-    }
     let items = checked.accepted;
-    Err(Error::too_large(format!(
-        "its {items} items would take {takes} bytes as rows, each with its resource and scope; the most is {most}"
-    ))
-    .with_hint("send fewer items in a request, or fewer resource attributes"))
+    let bounds = [
+        (checked.row_bytes, ROWS_MAX, "as rows", "send fewer items in a request, or fewer attributes in an item"),
+        (
+            checked.shared_bytes,
+            SHARED_MAX,
+            "as rows, each with its resource and scope",
+            "send fewer items in a request, or fewer resource attributes",
+        ),
+    ];
+    for (takes, times, how, hint) in bounds {
+        let most = (times * limit as u64).max(ROWS_MIN);
+        if takes > most {
+            let message = format!("its {items} items would take {takes} bytes {how}; the most is {most}");
+            return Err(Error::too_large(message).with_hint(hint));
+        }
+    }
+    Ok(checked)
 }
 
 fn open(raw: Raw, limit: usize, received_us: i64) -> Result<Opened> {

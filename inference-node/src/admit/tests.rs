@@ -226,10 +226,15 @@ async fn long_texts_hold_up_nobody() {
             async move { entrance.completion(HeaderMap::new(), body.to_string().into()).await.map(drop) }
         }),
     ];
-    let others = tokio::spawn(async move {
-        until(|| text.given() == 1).await;
-        text.let_go();
-        text.given()
+    let others = tokio::spawn({
+        let entrance = Arc::clone(&entrance);
+        async move {
+            // One has its turn and the other waits for it: each has a hold on the turns.
+            until(|| text.given() == 1 && Arc::strong_count(&entrance.long) == 3).await;
+            let given = text.given();
+            text.let_go();
+            given
+        }
     });
     assert_eq!(others.await.unwrap(), 1, "one at a time");
     for call in calls {

@@ -31,15 +31,27 @@ impl Anchor {
             return Ok(());
         }
         if let Some(anchor) = self.version.filter(|anchor| *anchor <= version) {
-            // A store that does not answer will be asked again, or refuses the commit itself.
-            let (Ok(false), Ok(checkpoint)) = (head.log.holds(anchor).await, head.log.newest_checkpoint().await) else {
-                (self.version, self.due) = (Some(version), now + LOOK_EVERY);
-                return Ok(());
+            let is_there = match head.log.holds(anchor).await {
+                // Versions before a checkpoint are removed in order.
+                Ok(false) => {
+                    head.log.newest_checkpoint().await.map(|newest| newest.is_some_and(|newest| newest >= anchor))
+                }
+                held => held,
             };
-            if checkpoint.is_none_or(|checkpoint| checkpoint < anchor) {
-                let table = head.table.name;
-                return Err(Error::unavailable(format!("version {anchor} of the log of table {table} was removed"))
+            match is_there {
+                Ok(true) => {}
+                Ok(false) => {
+                    let table = head.table.name;
+                    return Err(Error::unavailable(format!(
+                        "version {anchor} of the log of table {table} was removed"
+                    ))
                     .with_hint(format!("files of table {table} were removed from the lake; {RESTORE}")));
+                }
+                // A store that does not answer is asked again for the same version, or refuses the commit itself.
+                Err(_) => {
+                    self.due = now + LOOK_EVERY;
+                    return Ok(());
+                }
             }
         }
         (self.version, self.due) = (Some(version), now + LOOK_EVERY);

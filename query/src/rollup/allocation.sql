@@ -1,4 +1,4 @@
-SELECT d.*, allocation_first('$keys', CASE WHEN d.part = 'requests' THEN c.allocation END, coalesce(r.allocation, h.allocation)) AS allocation
+SELECT d.*, allocation_first('$keys', CASE WHEN d.part = 'requests' THEN c.allocation END, allocation_first('$keys', r.allocation, h.allocation)) AS allocation
   FROM drawn AS d
   LEFT JOIN (
     -- what a call says of itself, as its server tells it

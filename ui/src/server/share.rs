@@ -131,12 +131,12 @@ async fn page_of(app: &App, grant: Grant, theme: Theme) -> Made {
     let asker = app.asker.clone();
     let inner = Request::get(&grant.page).header(header::COOKIE, theme.cookie()).body(Body::empty());
     let Ok(inner) = inner else {
-        return Made { status: StatusCode::BAD_REQUEST, html: Arc::from(""), is_whole: true };
+        return Made { status: StatusCode::BAD_REQUEST, html: Arc::from(""), is_whole: false };
     };
     let response = answer(super::pages(app), inner).await;
     let status = response.status();
     let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap_or_default();
-    Made { status, html: String::from_utf8_lossy(&body).into(), is_whole: asker.has_answered() }
+    Made { status, html: String::from_utf8_lossy(&body).into(), is_whole: status.is_success() && asker.has_answered() }
 }
 
 #[cfg(test)]

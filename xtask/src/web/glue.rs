@@ -22,7 +22,7 @@ pub(super) fn start(glue: &str, module: &str, editor: &str, picture: &str) -> St
          if (box) import(\"./{editor}\").then(editor => editor.mount(box));\n\
          addEventListener(\"click\", ({{ target }}) => {{\n\
          const button = target.closest?.(\"[data-png]\");\n\
-         if (button) import(\"./{picture}\").then(picture => picture.save(button));\n\
+         if (button) import(\"./{picture}\").then(picture => picture.save(button), () => button.textContent = \"Not drawn: reload the page\");\n\
          }});\n\
          await init({{ module_or_path: new URL(\"./{module}\", import.meta.url) }});\n\
          ui.hydrate();\n\

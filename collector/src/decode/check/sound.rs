@@ -72,8 +72,12 @@ pub(super) fn value_soundness(
         | (Kind::Fixed64 | Kind::Sfixed64 | Kind::Double, Raw::Fixed64(_))
         | (Kind::Fixed32, Raw::Fixed32(_)) => Ok(()),
         (kind, Raw::Bytes(packed)) if repeated && kind.packable() => {
-            // Each byte may be a number.
-            met.row_bytes += NUMBER_BYTES * packed.len() as u64;
+            let shortest = match kind {
+                Kind::Fixed64 | Kind::Sfixed64 | Kind::Double => 8,
+                Kind::Fixed32 => 4,
+                _ => 1,
+            };
+            met.row_bytes += NUMBER_BYTES * (packed.len() / shortest) as u64;
             Packed::new(kind, packed).sound()
         }
         _ => Err(Malformed::Type),

@@ -88,7 +88,7 @@ fn empty(number: u32, count: usize) -> Vec<u8> {
 /// help, however it is encoded, and half as many are taken.
 #[test]
 fn a_body_of_more_rows_than_bytes_is_refused() {
-    const LIMIT: usize = 16 << 20;
+    const LIMIT: usize = 8 << 20;
     const FEW: usize = 120_000;
     let of = |signal: Signal, item: Vec<u8>| (signal, within(1, &within(2, &item)));
     let ids = [within(1, &[7; 16]), within(2, &[8; 8])].concat();
@@ -112,7 +112,7 @@ fn a_body_of_more_rows_than_bytes_is_refused() {
             open(Raw { signal, encoding, compression, bytes: bytes.into(), permit, writer: None }, LIMIT, 0)
         };
         assert_eq!(opened(FEW).map(|_| ()).map_err(|error| error.to_string()), Ok(()), "{what}");
-        let error = opened(20 * FEW / 8).err().expect(what);
+        let error = opened(18 * FEW / 8).err().expect(what);
         assert!(
             error.kind() == Kind::TooLarge && error.hint().is_some_and(|hint| hint.contains("fewer items")),
             "{what}: {error}"

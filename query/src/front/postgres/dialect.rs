@@ -25,6 +25,8 @@ use crate::{
 
 /// Most words of a question about the catalog that may make it deeper; psql's longest has some 500.
 const WORDS_MAX: usize = 1_500;
+/// Of `CAST($1 AS INTEGER)`, those that are no constants.
+const TYPED_WORDS: usize = 5;
 /// Longest question about the catalog with its constants: SQLAlchemy names each relation that it asks about.
 const LENGTH_MAX: usize = 20_000;
 
@@ -73,11 +75,7 @@ impl Dialect {
     fn rewritten(&self, sql: &str, facts: &Facts<'_>) -> Option<String> {
         let tokens = tokens(sql).ok()?;
         let words: Vec<&Token> = tokens.iter().map(|token| &token.token).collect();
-        let makes_deeper = |word: &&&Token| !is_constant(word);
-        if words.len() > LENGTH_MAX
-            || words.iter().filter(makes_deeper).count() > WORDS_MAX
-            || !is_about_catalog(&words)
-        {
+        if words.len() > LENGTH_MAX || deepening(&words) > WORDS_MAX || !is_about_catalog(&words) {
             return None;
         }
         // The library knows whole questions by their words, so it looks at them first.
@@ -90,6 +88,14 @@ impl Dialect {
         let _ = VisitMut::visit(&mut statement, &mut Known { facts, asks_path });
         Some(statement.to_string())
     }
+}
+
+/// How many words may make it deeper. A parameter with its type, `CAST($1 AS INTEGER)`, is an item like any other.
+fn deepening(words: &[&Token]) -> usize {
+    let words: Vec<&Token> = words.iter().copied().filter(|word| !matches!(word, Token::Whitespace(_))).collect();
+    let is_typed = |begin: &[&Token]| matches!(begin, [Token::Word(cast), Token::LParen, Token::Placeholder(_)] if cast.value.eq_ignore_ascii_case("cast"));
+    let typed = words.windows(3).filter(|begin| is_typed(begin)).count();
+    words.iter().filter(|word| !is_constant(word)).count().saturating_sub(typed * TYPED_WORDS)
 }
 
 /// An item of a list, or what stands around it: however many there are, nothing is inside anything.
@@ -343,6 +349,9 @@ mod tests {
         let sql = "SELECT pg_catalog.array_to_string(c.reloptions || array(select 'toast.' || x from \
                    pg_catalog.unnest(tc.reloptions) x), ', ') FROM pg_catalog.pg_class c";
         assert_eq!(adapted(sql), "SELECT '' FROM pg_catalog.pg_class c");
+        let many: Vec<String> = (1..=1_000).map(|number| format!("CAST(${number} AS SMALLINT)")).collect();
+        let sql = format!("SELECT unnest(i.indkey) FROM pg_index AS i WHERE i.indrelid IN ({})", many.join(", "));
+        assert!(!adapted(&sql).contains("unnest"), "a list of parameters makes nothing deeper");
         let sql = "SELECT unnest(pg_index.indkey), generate_subscripts(pg_index.indkey, 1) FROM pg_index";
         assert!(adapted(sql).starts_with("SELECT CAST(NULL AS SMALLINT), CAST(NULL AS INT) FROM"), "{}", adapted(sql));
     }
