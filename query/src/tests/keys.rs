@@ -134,6 +134,26 @@ async fn a_node_says_whose_the_rest_is() {
     assert_eq!(shown(&world, "team", "hide").await, lines(&expected[1..]));
 }
 
+/// A replica says one key and its node another: each is taken from whoever says it.
+#[tokio::test]
+async fn a_replica_and_its_node_say_a_key_each() {
+    let world = World::of(splitting(&["team", "cost_center"]), Deps::system()).await;
+    price(&world).await;
+    minute(&world, NOON, &json!({"team": "ops"}), &[call(NOON, "c", 30, &json!({}))]).await;
+    let of_node = [NOON, NOON + MINUTE].map(|at| {
+        let mut sample =
+            on("r", at, json!({"kind": "accelerator", "device": "0", "attributes": {"cost_center": "47"}}));
+        sample["instance"] = json!(null);
+        sample
+    });
+    world.write(&DEVICES, &of_node).await;
+    for (key, value) in [("team", "ops"), ("cost_center", "47")] {
+        let shown = shown(&world, key, "show").await;
+        let of_calls: Vec<_> = shown.iter().filter(|line| line[1] == "requests").map(|line| &line[0]).collect();
+        assert_eq!(of_calls, [value], "{key}");
+    }
+}
+
 /// Two replicas of one host that say different teams are each its own; of the host itself nothing is said, and nothing is guessed.
 #[tokio::test]
 async fn replicas_of_several_owners_are_told_apart() {
