@@ -31,7 +31,7 @@ QUIET_OTLP, QUIET = sys.argv[3].split(",")
 HASTY = sys.argv[4]
 WATCHED_S = float(os.environ.get("TOKENWATT_BROWSER_SECONDS", "10"))
 
-# Budgets of a first load, brotli: reference/ui.md, docs/performance.md.
+# Budgets of a first load, brotli: docs/performance.md.
 BYTES_MOST, REQUESTS_MOST, SHIFT_MOST = 200_000, 8, 0.02
 # A line of text: what is looked at moves by no more, however many values become longer.
 LINE_PX = 24
