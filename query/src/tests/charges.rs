@@ -103,16 +103,6 @@ async fn a_sum_with_an_unknown_part_is_unknown() {
     assert_eq!(json!(world.rows(&sql).await), json!([[null, "10.100000000000"]]));
 }
 
-/// So is one of which a part is in a currency that no rate is known of: ten dollars for some of the time are not what the host cost.
-#[tokio::test]
-async fn a_sum_with_a_part_in_an_unknown_currency_is_unknown() {
-    let world = a_seen_hour().await;
-    let euros = charge("i-1", INF2, "on_demand", 0.5, ["5"; 3], json!({"currency": "EUR"}));
-    world.write(&BILLING, &[charge("i-1", INF2, "on_demand", 0.5, ["10"; 3], json!({})), euros]).await;
-    let sql = format!("SELECT list_usd, effective_usd FROM bill_by_host WHERE {RANGE}");
-    assert_eq!(json!(world.rows(&sql).await), json!([[null, null]]));
-}
-
 /// What was seen of a host in three days depends on how much of them is looked at, so a charge for three days is not held against it, whatever
 /// stretch is asked for.
 #[tokio::test]

@@ -68,8 +68,8 @@ pub(super) const SILENT_HOSTS: View = View {
 pub(super) const HOST_CHARGES: View = View {
     name: "host_charges",
     doc: "What bills charge a host, in dollars: one row per host and charge period of up to 32 days, corrections and refunds of that period \
-          taken into account. Another currency is converted by the rate that held when the charge began; without one what the host's time \
-          cost is unknown, and `without_rate` names it. Every view that holds a bill against something reads this one. A row is an interval: those with something \
+          taken into account. Another currency is converted by the rate that held when the charge began; without one it is in no sum, and \
+          `without_rate` names it where it is for the host's time. Every view that holds a bill against something reads this one. A row is an interval: those with something \
           of the stretch of `time` asked for.",
     sql: include_str!("host_charges.sql"),
     columns: &[

@@ -21,7 +21,7 @@ periods AS (
     coalesce(max(CASE WHEN is_time THEN region END), max(region)) AS region, coalesce(max(CASE WHEN is_time THEN zone END), max(zone)) AS zone,
     coalesce(max(CASE WHEN is_time THEN host_type END), max(host_type)) AS host_type,
     first_value("option" ORDER BY NOT is_rated, NOT is_time, quantity DESC NULLS LAST, "option") AS "option",
-    count(CASE WHEN is_rated THEN 1 END) AS charges, count(CASE WHEN is_time THEN 1 END) AS times, count(CASE WHEN is_paid THEN 1 END) AS paid,
+    count(CASE WHEN is_rated THEN 1 END) AS charges, count(CASE WHEN is_paid THEN 1 END) AS paid,
     -- of corrections and refunds what remains
     round(sum(CASE WHEN is_paid THEN quantity END) * 3600000000.0) AS quantity_us,
     count(CASE WHEN is_paid THEN list_in_usd END) AS listed, sum(CASE WHEN is_paid THEN list_in_usd END) AS list_usd,
@@ -35,8 +35,8 @@ periods AS (
 )
 SELECT time, region, CAST(NULL AS VARCHAR) AS model, zone, host_id, host_type, "option", charge_to,
   -- a sum of which a part is unknown is unknown
-  CASE WHEN listed = times THEN list_usd END AS list_usd, CASE WHEN amortised = times THEN effective_usd END AS effective_usd,
-  CASE WHEN invoiced = times THEN billed_usd END AS billed_usd, other_usd,
+  CASE WHEN listed = paid THEN list_usd END AS list_usd, CASE WHEN amortised = paid THEN effective_usd END AS effective_usd,
+  CASE WHEN invoiced = paid THEN billed_usd END AS billed_usd, other_usd,
   -- what is charged beside a host's time by the hour, such as its image, makes no hour longer
   CASE WHEN paid > 0 THEN coalesce(CAST(greatest(least(quantity_us, CAST(period_us AS DOUBLE)), 0.0) AS BIGINT), period_us) END AS paid_us,
   charges, without_rate, 'bill' AS basis, method, CAST(imported_at AS VARCHAR) AS price_as_of, bill, imported_at
