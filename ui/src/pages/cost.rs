@@ -131,6 +131,25 @@ impl<'k> View<'k> {
         }
     }
 
+    fn is_by_key(&self) -> bool {
+        matches!(self.by, By::Key(_))
+    }
+
+    /// The policy that the table has yet to be put under: rows of an allocation key are asked for under one.
+    fn reckoned(&self) -> Idle {
+        if self.is_by_key() { Idle::Show } else { self.idle }
+    }
+
+    /// The policy in words, as the table's title has it.
+    fn words(&self) -> &'static str {
+        match (self.is_by_key(), self.idle) {
+            (false, idle) => idle.words(),
+            (true, Idle::Show) => "idle and padding shown apart",
+            (true, Idle::Share) => "idle and padding that are nobody's given to what calls used",
+            (true, Idle::Hide) => "idle and padding left out",
+        }
+    }
+
     fn fields(&self) -> Fields {
         let mut fields = Fields::default();
         if self.by != By::default() {
@@ -170,13 +189,13 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
         By::Tenant => ("cost.by tenant", key.clone()),
         By::Hardware => ("cost.by hardware", key.clone()),
         By::Node => ("cost.by node", key.clone()),
-        By::Key(name) => ("cost.by allocation key", format!("{name} {key}")),
+        By::Key(name) => ("cost.by allocation key", format!("{name} {} {key}", view.idle.name())),
     };
     let of_pivot = match view.by {
         By::Key(_) => Where::place(&scope, hours(span)),
         _ => Where::place(&scope, span),
     };
-    let pivot_sql = pivot::sql(view.by, &of_pivot);
+    let pivot_sql = pivot::sql(&view, &of_pivot);
     let (choices, total, course, pivot, nodes, budgets) = tokio::join!(
         frame::choices(app, visit, &scope),
         ask("cost.total", total_sql(&clause)),
@@ -258,7 +277,7 @@ fn panels(
     });
     // Late rows come within minutes; what is older and does not move is the same for both statements.
     let closed = !scope.follows_now() && span.1 < visit.now_us - 600_000_000;
-    let title = format!("Cost by {}, {}", view.by.name(), view.idle.words());
+    let title = format!("Cost by {}, {}", view.by.name(), view.words());
     let note = format!("spend at list price, dollars an hour, {} s columns", axis.step_s);
     view! {
         <section id="tiles" class="tiles" data-refresh="" aria-label="Cost">{tiles(asks, view.idle)}</section>

@@ -27,50 +27,25 @@ const SHOWN: usize = 25;
 struct Line {
     /// None where the dimension is unknown.
     name: Option<String>,
-    /// Whether it is nobody's: what no tenant used, or no node of an allocation key's value stood for.
+    /// Whether it is nobody's: what no tenant used.
     nobody: bool,
-    /// Whether all of its parts are its own under every policy that shares: what is shared then is what is nobody's.
-    keeps: bool,
     parts: [f64; 5],
     /// Whether any price was known.
     priced: bool,
     tokens: Option<f64>,
-    unpriced_hosts: f64,
+    /// What is in no sum, since it has no price: hosts, or hours of an allocation key.
+    unpriced: f64,
 }
 
 impl Line {
-    /// Its cost under a policy for idle time.
-    fn cost(&self, idle: Idle, whole: Whole) -> f64 {
-        let all = || self.parts.iter().sum::<f64>();
+    /// Its cost under a policy for idle time, of all lines' `whole`, of which calls used `used`.
+    fn cost(&self, idle: Idle, (whole, used): (f64, f64)) -> f64 {
         match idle {
-            Idle::Show => all(),
+            Idle::Show => self.parts.iter().sum(),
             Idle::Hide => self.parts[0],
-            Idle::Share if whole.used > 0.0 && self.keeps => all() + self.parts[0] / whole.used * whole.nobodys,
-            Idle::Share if whole.used > 0.0 => self.parts[0] / whole.used * whole.all,
+            Idle::Share if used > 0.0 => self.parts[0] / used * whole,
             // Nobody used anything, so nobody can be given the rest: it stays where it arose.
-            Idle::Share => all(),
-        }
-    }
-}
-
-/// What all lines come to.
-#[derive(Clone, Copy, Debug)]
-struct Whole {
-    all: f64,
-    /// What calls used of it.
-    used: f64,
-    /// What of it is on lines that are nobody's.
-    nobodys: f64,
-}
-
-impl Whole {
-    fn of(lines: &[Line]) -> Whole {
-        let sum = |of: &dyn Fn(&Line) -> f64| lines.iter().map(of).sum::<f64>();
-        let all = |line: &Line| line.parts.iter().sum::<f64>();
-        Whole {
-            all: sum(&all),
-            used: sum(&|line| line.parts[0]),
-            nobodys: sum(&|line| if line.nobody { all(line) } else { 0.0 }),
+            Idle::Share => self.parts.iter().sum(),
         }
     }
 }
@@ -78,13 +53,15 @@ impl Whole {
 /// What a row is attributed to of which neither its call nor its node names a value.
 const UNATTRIBUTED: &str = telemetry::allocation::UNATTRIBUTED;
 
-/// One row per name and part of cost.
-pub(super) fn sql(by: By<'_>, clause: &Where) -> String {
+/// One row per name and part of cost. Those of an allocation key are under the policy for idle time already.
+pub(super) fn sql(view: &View<'_>, clause: &Where) -> String {
+    let by = view.by;
     if let By::Key(key) = by {
         return format!(
-            "SELECT allocation_value AS name, part, sum(cost_usd) AS cost_usd,\n  sum(CASE WHEN basis <> 'no price' THEN output_tokens END) AS output_tokens\nFROM cost_per_key\n{}\n  AND allocation_key = {} AND idle_policy = 'show'\nGROUP BY allocation_value, part",
+            "SELECT allocation_value AS name, part, sum(cost_usd) AS cost_usd,\n  sum(CASE WHEN basis <> 'no price' THEN output_tokens END) AS output_tokens,\n  count(DISTINCT CASE WHEN basis = 'no price' THEN time END) AS unpriced\nFROM cost_per_key\n{}\n  AND allocation_key = {} AND idle_policy = '{}'\nGROUP BY allocation_value, part",
             clause.clause(),
-            literal(key)
+            literal(key),
+            view.idle.name()
         );
     }
     if by == By::Tenant {
@@ -94,7 +71,7 @@ pub(super) fn sql(by: By<'_>, clause: &Where) -> String {
         );
     }
     format!(
-        "SELECT {} AS name, part, sum(cost_usd) AS cost_usd,\n  sum(CASE WHEN basis <> 'no price' THEN output_tokens END) AS output_tokens,\n  count(DISTINCT CASE WHEN basis = 'no price' THEN host_id END) AS unpriced_hosts\nFROM replica_cost\n{}\nGROUP BY name, part",
+        "SELECT {} AS name, part, sum(cost_usd) AS cost_usd,\n  sum(CASE WHEN basis <> 'no price' THEN output_tokens END) AS output_tokens,\n  count(DISTINCT CASE WHEN basis = 'no price' THEN host_id END) AS unpriced\nFROM replica_cost\n{}\nGROUP BY name, part",
         by.column(),
         clause.clause()
     )
@@ -105,14 +82,12 @@ fn lines(answer: &Answer, by: By<'_>) -> Vec<Line> {
     for row in answer.rows() {
         let Some(part) = PARTS.iter().position(|(part, _, _)| row.text("part") == Some(part)) else { continue };
         let name = row.text("name").map(str::to_owned);
-        let is_key = matches!(by, By::Key(_));
-        let is_nobodys = is_key && name.as_deref() == Some(UNATTRIBUTED);
-        let nobody = part > 0 && (by == By::Tenant || is_nobodys);
+        let nobody = by == By::Tenant && part > 0;
         let same = |line: &&mut Line| line.name == name && line.nobody == nobody;
         let line = match lines.iter_mut().find(same) {
             Some(line) => line,
             None => {
-                lines.push(Line { name, nobody, keeps: is_key, ..Line::default() });
+                lines.push(Line { name, nobody, ..Line::default() });
                 let last = lines.len() - 1;
                 &mut lines[last]
             }
@@ -125,48 +100,56 @@ fn lines(answer: &Answer, by: By<'_>) -> Vec<Line> {
             (None, tokens) | (tokens, None) => tokens,
             (Some(a), Some(b)) => Some(a + b),
         };
-        line.unpriced_hosts = line.unpriced_hosts.max(row.number("unpriced_hosts").unwrap_or(0.0));
+        line.unpriced = line.unpriced.max(row.number("unpriced").unwrap_or(0.0));
     }
     lines
 }
 
 pub(super) fn view(answer: &Answer, view: &View<'_>, scope: &Scope) -> AnyView {
-    let mut lines = lines(answer, view.by);
+    let (mut lines, idle) = (lines(answer, view.by), view.reckoned());
     if lines.is_empty() {
         return hint("No host was seen in this range.");
     }
-    let whole = Whole::of(&lines);
-    let unpriced: f64 = lines.iter().map(|line| line.unpriced_hosts).sum();
+    let sum = |of: fn(&Line) -> f64| lines.iter().map(of).sum::<f64>();
+    let whole = (sum(|line| line.parts.iter().sum()), sum(|line| line.parts[0]));
+    let unpriced = lines.iter().map(|line| line.unpriced);
+    // Hosts are each on one line, hours on all.
+    let unpriced = if view.is_by_key() { unpriced.fold(0.0, f64::max) } else { unpriced.sum() };
     let priced = lines.iter().any(|line| line.priced);
     // Nobody's cost is either left out, or given to those who used something, if there are any.
-    if view.idle == Idle::Hide || view.idle == Idle::Share && whole.used > 0.0 {
+    if idle == Idle::Hide || idle == Idle::Share && whole.1 > 0.0 {
         lines.retain(|line| !line.nobody);
     }
-    lines.sort_by(|a, b| b.cost(view.idle, whole).total_cmp(&a.cost(view.idle, whole)));
-    let total: f64 = lines.iter().map(|line| line.cost(view.idle, whole)).sum();
-    let most = lines.iter().map(|line| line.cost(view.idle, whole)).fold(0.0, f64::max);
+    lines.sort_by(|a, b| b.cost(idle, whole).total_cmp(&a.cost(idle, whole)));
+    let total: f64 = lines.iter().map(|line| line.cost(idle, whole)).sum();
+    let most = lines.iter().map(|line| line.cost(idle, whole)).fold(0.0, f64::max);
     let count = lines.len();
     let rows: Vec<_> = lines.iter().take(SHOWN).map(|line| row(line, view, scope, whole, most)).collect();
     let rest = (count > SHOWN).then(|| hint(format!("the dearest {SHOWN} of {count}; the total is of all")));
     let total = format::text(priced.then_some(total), Unit::Usd);
     let foot = view! {
-        <tr class="total"><th scope="row">"total"</th><td class="num">{total}{left_out(unpriced)}</td><td></td><td></td><td></td><td></td></tr>
+        <tr class="total"><th scope="row">"total"</th><td class="num">{total}{left_out(unpriced, view)}</td><td></td><td></td><td></td><td></td></tr>
     };
-    let names = [view.by.name(), "#cost", view.idle.parts_head(), "#of all", "#output tokens", "#per M output"];
+    let names = [view.by.name(), "#cost", idle.parts_head(), "#of all", "#output tokens", "#per M output"];
     view! { {table("Cost", heads(&names), view! { {rows}{foot} }.into_any())}{rest} }.into_any()
 }
 
-/// Hosts whose cost is in no sum.
-fn left_out(hosts: f64) -> Option<AnyView> {
-    let words = format!("{} without a price left out", format::text(Some(hosts), Unit::Count));
-    (hosts > 0.0).then(|| view! { <small class="warn">{words}</small> }.into_any())
+/// Hosts whose cost is in no sum, or hours in which there are some.
+fn left_out(unpriced: f64, view: &View<'_>) -> Option<AnyView> {
+    let count = format::text(Some(unpriced), Unit::Count);
+    let words = match view.is_by_key() {
+        true => format!("unpriced hosts in {count} h"),
+        false => format!("{count} without a price left out"),
+    };
+    (unpriced > 0.0).then(|| view! { <small class="warn">{words}</small> }.into_any())
 }
 
-fn row(line: &Line, view: &View<'_>, scope: &Scope, whole: Whole, most: f64) -> AnyView {
-    let cost = line.cost(view.idle, whole);
-    let total = if view.idle == Idle::Hide { whole.used } else { whole.all };
+fn row(line: &Line, view: &View<'_>, scope: &Scope, whole: (f64, f64), most: f64) -> AnyView {
+    let idle = view.reckoned();
+    let cost = line.cost(idle, whole);
+    let total = if idle == Idle::Hide { whole.1 } else { whole.0 };
     let scale = if most > 0.0 { most } else { 1.0 };
-    let parts: Vec<Part<'_>> = match view.idle {
+    let parts: Vec<Part<'_>> = match idle {
         Idle::Share => vec![Part { name: "with its share of the rest", share: cost / scale, style: "decode" }],
         Idle::Hide => vec![Part { name: "requests", share: cost / scale, style: "decode" }],
         Idle::Show => {
@@ -178,13 +161,15 @@ fn row(line: &Line, view: &View<'_>, scope: &Scope, whole: Whole, most: f64) -> 
             PARTS.iter().enumerate().map(part).collect()
         }
     };
-    let unpriced = left_out(line.unpriced_hosts);
+    let unpriced = left_out(line.unpriced, view);
     let tokens = line.tokens.filter(|tokens| *tokens > 0.0);
-    let per_million = tokens.filter(|_| line.priced).map(|tokens| cost / tokens * 1e6);
+    // What is nobody's was spent on no token.
+    let has_price = line.priced && line.name.as_deref() != Some(UNATTRIBUTED);
+    let per_million = tokens.filter(|_| has_price).map(|tokens| cost / tokens * 1e6);
     let of_all = (line.priced && total > 0.0).then(|| cost / total);
     view! {
         <tr>
-            <th scope="row">{name(line, view, scope, whole.used)}</th>
+            <th scope="row">{name(line, view, scope, whole.1)}</th>
             <td class="num">{format::text(line.priced.then_some(cost), Unit::Usd)}{unpriced}</td>
             {shares(&parts)}
             {number(of_all, Unit::Ratio)}
@@ -199,7 +184,7 @@ fn name(line: &Line, view: &View<'_>, scope: &Scope, used: f64) -> AnyView {
     let text = match (&line.name, line.nobody) {
         (_, true) if view.idle == Idle::Share && used == 0.0 => "nobody: nothing was used".to_owned(),
         (_, true) => "nobody: padding, idle, not attributed, shared".to_owned(),
-        (None, _) if matches!(view.by, By::Key(_)) => format!("split before {} was a key", view.by.name()),
+        (None, _) if view.is_by_key() => format!("split before {} was a key", view.by.name()),
         (None, _) => format!("no {}", view.by.name()),
         (Some(name), _) if name == UNATTRIBUTED => format!("no {}", view.by.name()),
         (Some(name), _) => name.clone(),
@@ -215,7 +200,10 @@ fn name(line: &Line, view: &View<'_>, scope: &Scope, used: f64) -> AnyView {
             By::Key(_) => return None,
         })
     });
-    view! { <a href=link>{text}</a> }.into_any()
+    match link {
+        Some(link) => view! { <a href=link>{text}</a> }.into_any(),
+        None => text.into_any(),
+    }
 }
 
 /// What the parts add up to, and what the nodes cost by themselves: two statements, one sum.
@@ -237,18 +225,25 @@ mod tests {
     fn shared_out_idle_time_leaves_nothing_over() {
         let line = |parts| Line { parts, priced: true, ..Line::default() };
         let tenants = [line([30.0, 0.0, 0.0, 0.0, 0.0]), line([10.0, 0.0, 0.0, 0.0, 0.0])];
-        let whole = Whole { all: 100.0, used: 40.0, nobodys: 60.0 };
+        let whole = (100.0, 40.0);
         let given: Vec<f64> = tenants.iter().map(|line| line.cost(Idle::Share, whole)).collect();
         assert_eq!(given, [75.0, 25.0]);
         assert_eq!(tenants[0].cost(Idle::Hide, whole), 30.0);
         assert_eq!(line([1.0, 2.0, 3.0, 4.0, 5.0]).cost(Idle::Show, whole), 15.0);
         let unused = line([0.0, 2.0, 3.0, 0.0, 0.0]);
-        let nothing = Whole { all: 5.0, used: 0.0, nobodys: 0.0 };
-        assert_eq!(unused.cost(Idle::Share, nothing), 5.0, "what nobody used is still paid for");
-        // a team whose nodes say so keeps their idle time, and takes its part of what is nobody's: half of 20
-        let keeps = |parts| Line { keeps: true, ..line(parts) };
-        let whole = Whole { all: 100.0, used: 40.0, nobodys: 20.0 };
-        let [owner, guest] = [keeps([20.0, 0.0, 40.0, 0.0, 0.0]), keeps([20.0, 0.0, 0.0, 0.0, 0.0])];
-        assert_eq!([owner, guest].map(|line| line.cost(Idle::Share, whole)), [70.0, 30.0]);
+        assert_eq!(unused.cost(Idle::Share, (5.0, 0.0)), 5.0, "what nobody used is still paid for");
+    }
+
+    /// Cost by an allocation key is what the view says under the policy: nothing is shared out twice, or otherwise.
+    #[test]
+    fn a_key_is_asked_under_the_policy() {
+        for idle in Idle::ALL {
+            let view = View { by: By::Key("it's"), idle };
+            let sql = sql(&view, &Where::place(&Scope::default(), (0, 3_600_000_000)));
+            let policy = format!("allocation_key = 'it''s' AND idle_policy = '{}'", idle.name());
+            assert!(sql.contains(&policy), "{sql}");
+            assert_eq!(view.reckoned(), Idle::Show);
+        }
+        assert_eq!(View { by: By::Tenant, idle: Idle::Share }.reckoned(), Idle::Share);
     }
 }
