@@ -210,7 +210,25 @@ def keeps_statements(driver):
     until(driver, "the editor is there again", lambda: has(driver, ".editor"))
     assert stored(driver)["recent"] == before["recent"]
     is_found_by_the_palette(driver)
+    drops_nothing_that_has_a_name(driver)
     forgets(driver)
+
+
+def drops_nothing_that_has_a_name(driver):
+    """Where fifty statements have names, one more is refused in words, and none of the fifty goes."""
+    full = {"recent": [], "saved": [{"name": f"name {n}", "sql": f"SELECT {n}"} for n in range(50)]}
+    driver.execute_script("localStorage.setItem(arguments[0], arguments[1])", KEY, json.dumps(full))
+    opened(driver, sql("SELECT 7 AS seven"))
+    until(driver, "the editor is there", lambda: has(driver, ".editor"))
+    driver.find_element(By.CSS_SELECTOR, "button.kept").click()
+    name = driver.find_element(By.CSS_SELECTOR, "#kept input[name=name]")
+    name.send_keys("one more", Keys.ENTER)
+    until(driver, "a full list says so", lambda: "50 are kept already" in driver.find_element(By.CSS_SELECTOR, "#kept output").text)
+    assert stored(driver)["saved"] == full["saved"]
+    name.clear()
+    name.send_keys("name 3", Keys.ENTER)
+    until(driver, "a name that is there is given anew", lambda: stored(driver)["saved"][0] == {"name": "name 3", "sql": "SELECT 7 AS seven"})
+    assert len(stored(driver)["saved"]) == 50
 
 
 def is_found_by_the_palette(driver):

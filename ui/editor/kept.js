@@ -85,20 +85,24 @@ export function keep(of, text) {
     if (!dialog.open) dialog.showModal();
     dialog.querySelector("ul a")?.focus();
   };
-  listen(dialog, change, text);
+  listen(dialog, change, () => read(key).saved, text);
   button.addEventListener("click", open);
   button.classList.add("on");
   fillPalette(read(key));
   return open;
 }
 
-function listen(dialog, change, text) {
+function listen(dialog, change, saved, text) {
   const form = dialog.querySelector("form.name");
   const input = form.elements.namedItem("name");
   form.addEventListener("submit", event => {
     event.preventDefault();
     const [name, sql] = [input.value.trim(), text().trim()];
-    if (!isText(name) || !isText(sql)) return;
+    const others = saved().filter(entry => entry.name !== name).length;
+    const refusal = !isText(sql) ? (sql ? `Longer than ${LONGEST} letters: not kept` : "There is no statement to keep")
+      : others >= MOST ? `${MOST} are kept already: forget one first` : "";
+    form.querySelector("output").textContent = refusal;
+    if (refusal || !isText(name)) return;
     change(kept => (kept.saved = [{ name, sql }, ...kept.saved.filter(entry => entry.name !== name)].slice(0, MOST)));
     form.reset();
   });

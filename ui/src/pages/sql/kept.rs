@@ -13,13 +13,16 @@ pub(super) fn button() -> AnyView {
 pub(super) fn dialog(of: &str) -> AnyView {
     let whose = match of {
         "everybody" => "Kept in this browser alone; nothing of it is sent anywhere.".to_owned(),
-        name => format!("Kept in this browser alone, for {name}; nothing of it is sent anywhere."),
+        name => format!(
+            "Kept in this browser alone, for {name}; nothing of it is sent anywhere. Signing out does not forget them: whoever uses this browser can read them."
+        ),
     };
     view! {
         <dialog id="kept" aria-label="Saved and recent statements">
             <form class="name" method="dialog">
                 <input name="name" maxlength="80" required="" autocomplete="off" placeholder="name of this statement" aria-label="Name of this statement"/>
                 <button>"Save"</button>
+                <output></output>
             </form>
             <section aria-labelledby="kept-saved"><h2 id="kept-saved">"Saved"</h2><ul class="saved"></ul></section>
             <section aria-labelledby="kept-recent"><h2 id="kept-recent">"Recent"</h2><ul class="recent"></ul></section>
