@@ -51,6 +51,8 @@ const KEPT_MOST: usize = 256;
 /// A kept answer may take longer than a page waits: it is there for the next visit.
 const KEPT_DEADLINE: Duration = Duration::from_secs(30);
 
+/// The name of what a person typed, among panels.
+const TYPED: &str = "sql.typed";
 /// What a person typed may take this long.
 const TYPED_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -189,7 +191,14 @@ impl Asker {
     /// Asks what a person typed, at these versions: more time, fewer rows.
     pub(crate) async fn typed(&self, sql: &str, version: Versions, max_rows: usize) -> Result<Answer, ApiError> {
         let request = SqlRequest { sql: sql.to_owned(), version, max_rows: Some(max_rows), ..SqlRequest::default() };
-        run(&*self.api, request, TYPED_DEADLINE).await
+        let outcome = run(&*self.api, request, TYPED_DEADLINE).await;
+        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        match &outcome {
+            // What is wrong with a statement stays wrong: that is an answer.
+            Err(error) if !matches!(error.kind.as_str(), "invalid" | "denied") => drop(failing.insert(TYPED, 0)),
+            _ => drop(failing.remove(TYPED)),
+        }
+        outcome
     }
 }
 
