@@ -255,4 +255,4 @@ pub(super) fn unfit(table: &Table, error: arrow::error::ArrowError) -> Error {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

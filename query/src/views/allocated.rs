@@ -11,6 +11,9 @@ const METHOD: ViewColumn =
     column("method", "", "how cost was split: by device time, by calls in flight, or the whole host");
 const AS_OF: ViewColumn =
     column("oldest_price_as_of", "", "when the oldest price used was current, as its source says");
+const PART: ViewColumn = column("part", "", "requests, padding, idle, unattributed or shared");
+const COST: ViewColumn = column("cost_usd", "USD", "cost at list price");
+const DEVICE: ViewColumn = column("device_us", "us", "device time");
 const OUTPUT: ViewColumn = column("output_tokens", "{token}", "tokens that left in the hour");
 const POLICY: ViewColumn = column(
     "idle_policy",
@@ -53,10 +56,10 @@ pub(super) const ALLOCATED_COST: View = View {
     columns: &[
         HOUR,
         POLICY,
-        column("part", "", "requests, padding, idle, unattributed or shared"),
-        column("cost_usd", "USD", "cost at list price"),
+        PART,
+        COST,
         column("shared_idle_usd", "USD", "idle and padding in it, under `share`"),
-        column("device_us", "us", "device time"),
+        DEVICE,
         OUTPUT,
         BASIS,
         METHOD,
@@ -85,10 +88,10 @@ pub(super) const COST_PER_KEY: View = View {
              unknown in hours that were split before the key was configured",
         ),
         POLICY,
-        column("part", "", "requests, padding, idle, unattributed or shared"),
-        column("cost_usd", "USD", "cost at list price"),
+        PART,
+        COST,
         column("shared_idle_usd", "USD", "idle and padding in it that were nobody's, under `share`"),
-        column("device_us", "us", "device time"),
+        DEVICE,
         OUTPUT,
         BASIS,
         METHOD,
@@ -135,7 +138,7 @@ pub(super) const UNIT_COST_TREND: View = View {
         column("time", "", "start of the UTC day"),
         column("basis", "", "allocation: idle and padding included"),
         POLICY,
-        column("cost_usd", "USD", "cost at list price"),
+        COST,
         OUTPUT,
         column("usd_per_million_output_tokens", "USD/M{token}", "cost divided by million output tokens"),
         column("change_since_day_before", "1", "unit cost over that of the day before, less 1"),
@@ -165,7 +168,7 @@ pub(super) const COMMITMENT_COVERAGE: View = View {
         column("on_demand_hours", "h", "of them on-demand, as their nodes say"),
         column("assumed_on_demand_hours", "h", "of them of unknown option"),
         column("coverage", "1", "share of the hours that could be committed which are"),
-        column("cost_usd", "USD", "cost at list price"),
+        COST,
         column("committed_cost_usd", "USD", "of it for committed hours"),
         column("basis", "", "list price"),
         column("method", "", "what is counted"),

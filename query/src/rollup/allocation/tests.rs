@@ -1,27 +1,16 @@
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, new_null_array};
+use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::Decimal128Type;
 use serde_json::{Value, json};
 use telemetry::table::COSTS_1H;
 
 use super::{bound, folded, keyed};
+use crate::rollup::fold::tests::windows_of;
 use crate::views::VIEWS;
 
 fn hours(rows: &[Value]) -> RecordBatch {
-    let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
-    let schema = COSTS_1H.schema();
-    let mut reader = arrow::json::ReaderBuilder::new(Arc::clone(&schema)).build(text.as_bytes()).expect("a reader");
-    let batch = reader.next().expect("rows").expect("readable");
-    let columns: Vec<ArrayRef> = schema
-        .fields()
-        .iter()
-        .map(|field| {
-            batch.column_by_name(field.name()).cloned().unwrap_or_else(|| new_null_array(field.data_type(), rows.len()))
-        })
-        .collect();
-    RecordBatch::try_new(schema, columns).expect("a batch")
+    windows_of(&COSTS_1H, rows)
 }
 
 fn row(hour: i64, (team, user): (Option<&str>, &str), usd: &str) -> Value {

@@ -12,7 +12,7 @@ fn windows(rows: &[Value]) -> RecordBatch {
     windows_of(&REQUESTS_1M, rows)
 }
 
-fn windows_of(table: &'static Table, rows: &[Value]) -> RecordBatch {
+pub(in crate::rollup) fn windows_of(table: &'static Table, rows: &[Value]) -> RecordBatch {
     let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
     let schema = table.schema();
     let mut reader = arrow::json::ReaderBuilder::new(Arc::clone(&schema)).build(text.as_bytes()).expect("a reader");
