@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use service::error::{Error, Result};
 
+use super::tries::{self, Tries};
 use super::{Digests, Journal, directory, failed};
 
 impl Journal {
@@ -72,6 +73,8 @@ impl Journal {
 
     fn forget(&mut self, digests: &Digests) {
         digests.clear();
+        self.tries = Tries::default();
+        let _ = self.disk.remove(&tries::path(&self.directory));
         for (_, path) in self.faded.drain(..) {
             let _ = self.disk.remove(&path);
         }

@@ -40,7 +40,7 @@ impl Tries {
     }
 }
 
-fn path(directory: &Path) -> PathBuf {
+pub(super) fn path(directory: &Path) -> PathBuf {
     directory.join("tries")
 }
 
