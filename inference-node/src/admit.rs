@@ -40,7 +40,7 @@ pub(crate) struct Entrance {
     pub(crate) clock: Arc<NodeClock>,
     pub(crate) fleet_secret: Option<Secret>,
     pub(crate) token_sampling: f64,
-    /// How many long requests are taken in at once ([`at_once`]).
+    /// Turns of long requests ([`long_at_once`]).
     pub(crate) long: Arc<Semaphore>,
     /// Cancelled once no new call is taken.
     pub(crate) closing: CancellationToken,
@@ -99,10 +99,10 @@ const PROMPTS_MAX: usize = 8;
 /// Longest request that is taken in at once, where it is read: some milliseconds of work at most.
 const SHORT_BYTES_MAX: usize = 4 << 10;
 
-/// Room for half of the machine's cores to take in long requests: the others have tokens to make.
-pub(crate) fn at_once() -> Arc<Semaphore> {
+/// How many long requests are taken in at once: half as many as there are cores, since the others have tokens to make.
+pub(crate) fn long_at_once() -> u32 {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    Arc::new(Semaphore::new((cores / 2).max(1)))
+    u32::try_from(cores / 2).unwrap_or(u32::MAX).max(1)
 }
 
 impl Entrance {

@@ -44,6 +44,7 @@ use service::uplink::Uplink;
 use telemetry::power;
 use telemetry::step::PowerCurve;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 pub use config::Config;
 
@@ -154,7 +155,7 @@ async fn engine(config: &Config, deps: &service::Deps) -> Result<Work> {
         clock,
         fleet_secret: config.fleet_secret.clone(),
         token_sampling: config.record.token_sampling,
-        long: admit::at_once(),
+        long: Arc::new(Semaphore::new(admit::long_at_once() as usize)),
         closing: deps.shutdown.token(Stage::Streams),
     };
     let entrance = Arc::new(entrance);

@@ -1,7 +1,7 @@
 //! In front of another engine: its answers pass through unchanged, and leave the spans, tokens and metrics that it lacks.
 //!
 //! ```text
-//! client -> place in the queue -> ask (for usage, where the engine knows it) -> upstream
+//! client -> ask (for usage, where the engine knows it) -> place in the queue -> upstream
 //!                                                 answer -> read along -> strip what nobody asked for -> client
 //!                                                                 |
 //!                                                                 +-> record
@@ -40,6 +40,7 @@ use service::shutdown::CancellationToken;
 use telemetry::names;
 use tonic::transport::Channel;
 
+use crate::admit;
 use crate::engine::EngineDescription;
 use crate::record::Recorder;
 use crate::schedule;
@@ -167,6 +168,8 @@ pub(crate) struct Front {
     fleet_secret: Option<Secret>,
     token_sampling: f64,
     turns: Turns,
+    /// Whose turn it is to have a long body read.
+    long: Turns,
     sign: circle::Sign,
     closing: CancellationToken,
     failed: Counter,
@@ -187,8 +190,20 @@ pub(crate) struct Parts {
 /// The routes of a proxy: everything goes to the engine, and calls that make tokens are followed.
 ///
 /// # Errors
-/// `Internal` if there can be no client.
+/// `Internal` if there can be no client, `Invalid` if the address of gRPC cannot be used.
 pub(crate) fn router(config: &Config, parts: Parts, metrics: &Registry) -> Result<Router> {
+    let front = front(config, parts, metrics)?;
+    for (name, help, read) in [
+        (names::ENGINE_RUNNING, "Calls that the engine has.", Turns::running as fn(&Turns) -> u32),
+        (names::ENGINE_WAITING, "Calls that wait for their turn.", Turns::waiting),
+    ] {
+        let turns = front.turns.clone();
+        metrics.observe(name, help, &labels(config), move || Some(f64::from(read(&turns))));
+    }
+    Ok(Router::new().fallback(relay::relay).with_state(Arc::new(front)))
+}
+
+fn front(config: &Config, parts: Parts, metrics: &Registry) -> Result<Front> {
     let client = reqwest::Client::builder()
         .connect_timeout(config.connect_timeout)
         .no_proxy()
@@ -196,20 +211,11 @@ pub(crate) fn router(config: &Config, parts: Parts, metrics: &Registry) -> Resul
         .redirect(Policy::none())
         .build()
         .map_err(|error| Error::internal("set up the client for the engine").with_source(error))?;
-    let labels = [("engine", config.engine.name().to_owned())];
-    let turns = Turns::new(config.concurrency, parts.queue_max);
-    for (name, help, read) in [
-        (names::ENGINE_RUNNING, "Calls that the engine has.", Turns::running as fn(&Turns) -> u32),
-        (names::ENGINE_WAITING, "Calls that wait for their turn.", Turns::waiting),
-    ] {
-        let turns = turns.clone();
-        metrics.observe(name, help, &labels, move || Some(f64::from(read(&turns))));
-    }
     let channel = config.upstream_grpc.as_ref().map(|url| grpc::channel(url, config)).transpose();
     let channel =
         channel.map_err(|error| Error::invalid("node.engine.proxy.upstream_grpc cannot be used").with_source(error))?;
     let help = "Calls that the engine did not answer, or did not answer to the end.";
-    let front = Front {
+    Ok(Front {
         base: config.upstream.trim_end_matches('/').to_owned(),
         config: config.clone(),
         client,
@@ -218,10 +224,14 @@ pub(crate) fn router(config: &Config, parts: Parts, metrics: &Registry) -> Resul
         clock: parts.clock,
         fleet_secret: parts.fleet_secret,
         token_sampling: parts.token_sampling,
-        turns,
+        turns: Turns::new(config.concurrency, parts.queue_max),
+        long: Turns::new(admit::long_at_once(), parts.queue_max),
         sign: circle::Sign::new(),
         closing: parts.closing,
-        failed: metrics.counter("tokenwatt_proxy_failed_total", help, &labels),
-    };
-    Ok(Router::new().fallback(relay::relay).with_state(Arc::new(front)))
+        failed: metrics.counter("tokenwatt_proxy_failed_total", help, &labels(config)),
+    })
+}
+
+fn labels(config: &Config) -> [(&'static str, String); 1] {
+    [("engine", config.engine.name().to_owned())]
 }

@@ -252,6 +252,11 @@ impl Follow {
         self.is_refused = true;
     }
 
+    /// Too many calls wait already.
+    pub(super) fn turned_away(mut self) {
+        self.finish(Some("rate_limited"), Some("the queue is full".to_owned()));
+    }
+
     /// Reads a whole answer, which leaves now.
     pub(super) fn whole(&mut self, body: &[u8]) {
         self.reader.whole(body);

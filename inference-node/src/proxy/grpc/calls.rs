@@ -241,8 +241,8 @@ impl Calls {
 
 impl Waiting {
     /// The call is refused, since too many wait.
-    pub(super) fn refuse(mut self) {
-        self.follow.finish(Some("rate_limited"), Some("the queue is full".to_owned()));
+    pub(super) fn refuse(self) {
+        self.follow.turned_away();
     }
 }
 
