@@ -255,10 +255,9 @@ impl Entrance {
                 ("messages", &rendered)
             }
         };
-        let longest = self.engine.max_len;
-        let fits = |tokens: usize| tokens + draft.max_tokens.unwrap_or(1) as usize <= longest as usize;
-        if let Some(least) = texts.iter().map(|text| self.text.tokens_min(text)).find(|least| !fits(*least)) {
-            return Err(Fault::too_long(field, &format!("at least {least}"), draft.max_tokens, longest));
+        for text in texts {
+            let least = self.text.tokens_min(text);
+            self.fits(field, least, draft.max_tokens, || format!("at least {least}"))?;
         }
         let mut prompts: Vec<Arc<[u32]>> = Vec::with_capacity(texts.len());
         for text in texts {
@@ -269,12 +268,22 @@ impl Entrance {
             if tokens.is_empty() {
                 return Err(Fault::no_prompt(field));
             }
-            if !fits(tokens.len()) {
-                return Err(Fault::too_long(field, &tokens.len().to_string(), draft.max_tokens, longest));
-            }
+            self.fits(field, tokens.len(), draft.max_tokens, || tokens.len().to_string())?;
             prompts.push(tokens.into());
         }
         Ok(prompts)
+    }
+
+    /// Refuses a prompt of so many tokens that the model cannot take, or not go on from as far as asked; `said` is how many, in words.
+    fn fits(&self, field: &str, tokens: usize, output: Option<u32>, said: impl Fn() -> String) -> Result<(), Fault> {
+        let (longest, prompt_max) = (self.engine.max_len, self.engine.prompt_max);
+        if tokens + output.unwrap_or(1) as usize > longest as usize {
+            return Err(Fault::too_long(field, &said(), output, longest));
+        }
+        if tokens > prompt_max as usize {
+            return Err(Fault::prompt_too_long(field, &said(), prompt_max));
+        }
+        Ok(())
     }
 
     fn call(&self, draft: &Draft<'_>, prompts: &[Arc<[u32]>]) -> Result<Call, Fault> {

@@ -11,6 +11,7 @@
 
 pub mod cpu;
 pub mod neuron;
+mod least;
 mod plain;
 pub mod sim;
 
@@ -45,6 +46,8 @@ pub struct EngineDescription {
     pub slots: u32,
     /// Longest sequence, prompt and output together, in tokens.
     pub max_len: u32,
+    /// Longest prompt, in tokens; no more than `max_len`.
+    pub prompt_max: u32,
     /// Rules that its steps are made for, where the settings name none.
     pub policy: Policy,
     /// Whether a sequence may begin with KV blocks that another one computed, as [`Work::blocks`] names them.

@@ -147,6 +147,7 @@ impl Config {
             chips: None,
             slots: self.concurrency,
             max_len: 0,
+            prompt_max: 0,
             policy: schedule::Policy::TokenBudget,
             prefix_cache: false,
             calibration_error: None,
