@@ -41,8 +41,9 @@ fn chat(content: &str) -> Request {
 /// as may.
 #[test]
 fn long_bodies_hold_up_no_stream() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).max_blocking_threads(1).enable_all();
-    runtime.build().unwrap().block_on(async {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).max_blocking_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
         let (upstream, calls) = engine().await;
         let (sender, _records) = bounded("test.records", 64);
         let parts = Parts {
