@@ -161,7 +161,7 @@ async fn engine(config: &Config, deps: &service::Deps) -> Result<Work> {
     let entrance = Arc::new(entrance);
     let grpc = kserve::router(Arc::clone(&entrance), deps.health.clone());
     let meter = meter(devices.as_ref(), deps.clock.now_us(), timeline.reached_ns());
-    let scheduler = Scheduler::new(schedule(config.schedule.clone(), &about), about.slots, about.max_len);
+    let scheduler = Scheduler::new(config.schedule.clone().resolved(&about), about.slots, about.max_len);
     let component = deps.health.component(format!("node.{}", recording.instance));
     let driver = Driver::new(Parts {
         engine,
@@ -178,13 +178,6 @@ async fn engine(config: &Config, deps: &service::Deps) -> Result<Work> {
     let recording = Recording { outbox, ..recording };
     let router = serve::router(entrance);
     Ok(Work { router, grpc, steps: Some((driver, jobs)), recording, engine: about, component })
-}
-
-/// The scheduler's settings, as far as this engine can follow them.
-fn schedule(mut config: schedule::Config, engine: &EngineDescription) -> schedule::Config {
-    config.policy.get_or_insert(engine.policy);
-    config.prefix_cache &= engine.prefix_cache;
-    config
 }
 
 async fn bind(addr: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
