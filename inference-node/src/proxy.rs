@@ -17,6 +17,7 @@ mod circle;
 mod dialect;
 mod grpc;
 mod json;
+mod load;
 mod read;
 mod relay;
 mod send;
@@ -24,12 +25,15 @@ mod turn;
 
 pub(crate) use call::{Asked, End, Mark, Relayed};
 pub use dialect::Upstream;
+pub(crate) use load::Sampling;
+pub(crate) use turn::Turns;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::routing::get;
 use reqwest::redirect::Policy;
 use serde::{Deserialize, Serialize};
 use service::config::range::{span, within};
@@ -37,7 +41,6 @@ use service::error::{Error, Result};
 use service::metrics::{Counter, Registry};
 use service::secret::Secret;
 use service::shutdown::CancellationToken;
-use telemetry::names;
 use tonic::transport::Channel;
 
 use crate::admit;
@@ -45,7 +48,6 @@ use crate::engine::EngineDescription;
 use crate::record::Recorder;
 use crate::schedule;
 use crate::step::NodeClock;
-use turn::Turns;
 
 /// Settings of the `proxy` engine.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -136,6 +138,13 @@ impl Config {
         }
     }
 
+    /// Whether the proxy tells how many calls the engine has: where it stands for the engine, or nobody else tells it. Engines with
+    /// metrics of their own, and nodes of ours, tell it themselves.
+    fn samples(&self) -> bool {
+        let is_silent = matches!(self.engine, Upstream::TextGenerationWebui | Upstream::Openai);
+        is_silent || self.measured_at == MeasuredAt::Server
+    }
+
     /// The engine behind the proxy, as far as the settings know it.
     pub(crate) fn describe(&self) -> EngineDescription {
         EngineDescription {
@@ -182,6 +191,8 @@ pub(crate) struct Parts {
     pub(crate) clock: Arc<NodeClock>,
     pub(crate) fleet_secret: Option<Secret>,
     pub(crate) token_sampling: f64,
+    /// Whose turn it is at the engine.
+    pub(crate) turns: Turns,
     /// Calls that may wait.
     pub(crate) queue_max: u32,
     /// Cancelled once no new call is taken.
@@ -193,15 +204,12 @@ pub(crate) struct Parts {
 /// # Errors
 /// `Internal` if there can be no client, `Invalid` if the address of gRPC cannot be used.
 pub(crate) fn router(config: &Config, parts: Parts, metrics: &Registry) -> Result<Router> {
-    let front = front(config, parts, metrics)?;
-    for (name, help, read) in [
-        (names::ENGINE_RUNNING, "Calls that the engine has.", Turns::running as fn(&Turns) -> u32),
-        (names::ENGINE_WAITING, "Calls that wait for their turn.", Turns::waiting),
-    ] {
-        let turns = front.turns.clone();
-        metrics.observe(name, help, &labels(config), move || Some(f64::from(read(&turns))));
+    let front = Arc::new(front(config, parts, metrics)?);
+    let mut router = Router::new();
+    if config.engine != Upstream::Tokenwatt {
+        router = router.route("/load", get(load::stream));
     }
-    Ok(Router::new().fallback(relay::relay).with_state(Arc::new(front)))
+    Ok(router.fallback(relay::relay).with_state(front))
 }
 
 fn front(config: &Config, parts: Parts, metrics: &Registry) -> Result<Front> {
@@ -225,14 +233,10 @@ fn front(config: &Config, parts: Parts, metrics: &Registry) -> Result<Front> {
         clock: parts.clock,
         fleet_secret: parts.fleet_secret,
         token_sampling: parts.token_sampling,
-        turns: Turns::new(config.concurrency, parts.queue_max),
+        turns: parts.turns,
         long: Turns::new(admit::long_at_once(), parts.queue_max),
         sign: circle::Sign::new(),
         closing: parts.closing,
-        failed: metrics.counter("tokenwatt_proxy_failed_total", help, &labels(config)),
+        failed: metrics.counter("tokenwatt_proxy_failed_total", help, &[("engine", config.engine.name().to_owned())]),
     })
-}
-
-fn labels(config: &Config) -> [(&'static str, String); 1] {
-    [("engine", config.engine.name().to_owned())]
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt, stream};
 use http_body_util::LengthLimitError;
@@ -24,8 +24,16 @@ use crate::serve::{BODY_MAX, Fault};
 /// Longest line of a stream, and longest whole answer, that is read along.
 const READ_MAX: usize = 1 << 20;
 
-/// Every call.
+/// Every call. Its answer says how much there is to do, unless one nearer to the engine has said it.
 pub(super) async fn relay(State(front): State<Arc<Front>>, request: Request) -> Response {
+    let mut response = answered(Arc::clone(&front), request).await;
+    if let Ok(load) = HeaderValue::try_from(front.load()) {
+        response.headers_mut().entry(names::HEADER_LOAD).or_insert(load);
+    }
+    response
+}
+
+async fn answered(front: Arc<Front>, request: Request) -> Response {
     let arrival_ns = front.clock.now_ns();
     if front.closing.is_cancelled() {
         return Fault::closing().into_response();

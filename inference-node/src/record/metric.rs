@@ -10,8 +10,8 @@ use opentelemetry_proto::tonic::metrics::v1::{
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use telemetry::names;
 
-use super::Origin;
 use super::processor::Processors;
+use super::{Origin, ProxyLoad};
 use crate::engine::Devices;
 use crate::step::{HostTime, KINDS, Taken};
 
@@ -72,6 +72,19 @@ impl Metrics {
         let mut metrics = self.of_engine(taken);
         metrics.extend(self.of_chips(taken));
         metrics.extend(self.of_processors(taken));
+        self.export(metrics)
+    }
+
+    /// One export request for what the engine behind a proxy has to do; nobody here knows more of it.
+    pub(super) fn of_load(&self, load: &ProxyLoad) -> ExportMetricsServiceRequest {
+        let point = |count: u32| vec![self.point_at(load.time_ns, &self.engine, whole(count.into()))];
+        self.export(vec![
+            gauge(names::ENGINE_RUNNING, "{request}", point(load.running)),
+            gauge(names::ENGINE_WAITING, "{request}", point(load.waiting)),
+        ])
+    }
+
+    fn export(&self, metrics: Vec<Metric>) -> ExportMetricsServiceRequest {
         let scope = ScopeMetrics { scope: Some(self.scope.clone()), metrics, schema_url: String::new() };
         let resource = ResourceMetrics {
             resource: Some(self.resource.clone()),
@@ -181,10 +194,19 @@ impl Metrics {
         attributes: &[common::KeyValue],
         value: number_data_point::Value,
     ) -> NumberDataPoint {
+        self.point_at(taken.now.time_ns, attributes, value)
+    }
+
+    fn point_at(
+        &self,
+        time_ns: i64,
+        attributes: &[common::KeyValue],
+        value: number_data_point::Value,
+    ) -> NumberDataPoint {
         NumberDataPoint {
             attributes: attributes.to_vec(),
             start_time_unix_nano: self.start_ns,
-            time_unix_nano: u64::try_from(taken.now.time_ns).unwrap_or(0),
+            time_unix_nano: u64::try_from(time_ns).unwrap_or(0),
             value: Some(value),
             ..NumberDataPoint::default()
         }

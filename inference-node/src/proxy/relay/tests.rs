@@ -2,7 +2,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use axum::Router;
 use axum::body::to_bytes;
-use axum::http::HeaderValue;
 use service::channel::bounded;
 use service::metrics::Registry;
 use service::shutdown::CancellationToken;
@@ -51,6 +50,7 @@ fn long_bodies_hold_up_no_stream() {
             clock: Arc::new(NodeClock::new(service::Deps::system().clock)),
             fleet_secret: None,
             token_sampling: 0.0,
+            turns: Turns::new(0, 8),
             queue_max: 8,
             closing: CancellationToken::new(),
         };
