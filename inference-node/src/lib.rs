@@ -199,7 +199,7 @@ fn behind(config: &Config, deps: &service::Deps) -> Result<Work> {
     let turns = proxy::Turns::new(settings.concurrency, config.queue_max);
     let calls = RelayedCalls::new(&deps.metrics, settings.engine.name(), settings.model.as_deref(), &turns);
     let recording = Recording { outbox: recording.outbox.counting(Counting::Relayed(calls)), ..recording };
-    let sampling = proxy::Sampling::new(settings, &turns, &recorder, &clock);
+    let sampling = Some(proxy::Sampling::new(settings, &turns, &recorder, &clock));
     let parts = proxy::Parts {
         recorder,
         clock,

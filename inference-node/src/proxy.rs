@@ -140,7 +140,7 @@ impl Config {
 
     /// Whether the proxy tells how many calls the engine has: where it stands for the engine, or nobody else tells it. Engines with
     /// metrics of their own, and nodes of ours, tell it themselves.
-    fn samples(&self) -> bool {
+    fn tells_calls(&self) -> bool {
         let is_silent = matches!(self.engine, Upstream::TextGenerationWebui | Upstream::Openai);
         is_silent || self.measured_at == MeasuredAt::Server
     }

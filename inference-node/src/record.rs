@@ -209,13 +209,20 @@ pub(crate) enum Record {
     Load(ProxyLoad),
 }
 
-/// The calls of a proxy at one instant.
+/// A proxy at one instant.
 #[derive(Clone, Debug)]
 pub(crate) struct ProxyLoad {
     pub(crate) time_ns: i64,
-    /// Calls that the engine has from here.
+    /// Its calls, where no other tells them.
+    pub(crate) calls: Option<ProxyCalls>,
+}
+
+/// The calls of a proxy at one instant.
+#[derive(Clone, Debug)]
+pub(crate) struct ProxyCalls {
+    /// Those that the engine has from here.
     pub(crate) running: u32,
-    /// Calls that wait here for their turn.
+    /// Those that wait here for their turn.
     pub(crate) waiting: u32,
 }
 

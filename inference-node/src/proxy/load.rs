@@ -8,7 +8,7 @@ use axum::response::Response;
 
 use super::turn::Turns;
 use super::{Config, Front};
-use crate::record::{ProxyLoad, Recorder};
+use crate::record::{ProxyCalls, ProxyLoad, Recorder};
 use crate::serve::beats;
 use crate::step::NodeClock;
 
@@ -32,18 +32,19 @@ pub(super) async fn stream(State(front): State<Arc<Front>>) -> Response {
     beats(move || front.load(), closing)
 }
 
-/// Records how many calls the engine has, again and again.
+/// Records a proxy's load, again and again.
 pub(crate) struct Sampling {
     turns: Turns,
+    /// Whether its calls are told here.
+    tells_calls: bool,
     recorder: Recorder,
     clock: Arc<NodeClock>,
 }
 
 impl Sampling {
-    /// `None` where the engine tells it itself.
-    pub(crate) fn new(config: &Config, turns: &Turns, recorder: &Recorder, clock: &Arc<NodeClock>) -> Option<Self> {
+    pub(crate) fn new(config: &Config, turns: &Turns, recorder: &Recorder, clock: &Arc<NodeClock>) -> Self {
         let (turns, recorder, clock) = (turns.clone(), recorder.clone(), Arc::clone(clock));
-        config.samples().then_some(Self { turns, recorder, clock })
+        Self { turns, tells_calls: config.tells_calls(), recorder, clock }
     }
 
     /// Never ends.
@@ -53,7 +54,8 @@ impl Sampling {
     pub(crate) async fn run(self) {
         loop {
             let (running, waiting) = (self.turns.running(), self.turns.waiting());
-            self.recorder.load(ProxyLoad { time_ns: self.clock.now_ns(), running, waiting });
+            let calls = self.tells_calls.then_some(ProxyCalls { running, waiting });
+            self.recorder.load(ProxyLoad { time_ns: self.clock.now_ns(), calls });
             tokio::time::sleep(EVERY).await;
         }
     }

@@ -159,7 +159,11 @@ impl Outbox {
                 let sample = self.metrics.request(&taken);
                 self.send(Contents::Sample(Box::new(sample)));
             }
-            Record::Load(load) => self.send(Contents::Sample(Box::new(self.metrics.of_load(&load)))),
+            Record::Load(load) => {
+                if let Some(sample) = self.metrics.of_load(&load) {
+                    self.send(Contents::Sample(Box::new(sample)));
+                }
+            }
         }
         if self.batch.len() >= self.config.batch_spans {
             self.close_batch();

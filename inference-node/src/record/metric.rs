@@ -71,17 +71,19 @@ impl Metrics {
     pub(super) fn request(&mut self, taken: &Taken) -> ExportMetricsServiceRequest {
         let mut metrics = self.of_engine(taken);
         metrics.extend(self.of_chips(taken));
-        metrics.extend(self.of_processors(taken));
+        metrics.extend(self.of_processors(taken.now.time_ns));
         self.export(metrics)
     }
 
-    /// One export request for what the engine behind a proxy has to do; nobody here knows more of it.
-    pub(super) fn of_load(&self, load: &ProxyLoad) -> ExportMetricsServiceRequest {
-        let point = |count: u32| vec![self.point_at(load.time_ns, &self.engine, whole(count.into()))];
-        self.export(vec![
-            gauge(names::ENGINE_RUNNING, "{request}", point(load.running)),
-            gauge(names::ENGINE_WAITING, "{request}", point(load.waiting)),
-        ])
+    /// One export request for a proxy: what the engine has to do, and what the processors used; `None` if nobody here knows either.
+    pub(super) fn of_load(&mut self, load: &ProxyLoad) -> Option<ExportMetricsServiceRequest> {
+        let mut metrics = self.of_processors(load.time_ns);
+        if let Some(calls) = &load.calls {
+            let point = |count: u32| vec![self.point_at(load.time_ns, &self.engine, whole(count.into()))];
+            metrics.push(gauge(names::ENGINE_RUNNING, "{request}", point(calls.running)));
+            metrics.push(gauge(names::ENGINE_WAITING, "{request}", point(calls.waiting)));
+        }
+        (!metrics.is_empty()).then(|| self.export(metrics))
     }
 
     fn export(&self, metrics: Vec<Metric>) -> ExportMetricsServiceRequest {
@@ -163,8 +165,8 @@ impl Metrics {
     }
 
     /// What the processors under a `cpu` engine used, by their own counters.
-    fn of_processors(&mut self, taken: &Taken) -> Vec<Metric> {
-        let used = self.processors.as_mut().map(|processors| processors.read(taken.now.time_ns)).unwrap_or_default();
+    fn of_processors(&mut self, time_ns: i64) -> Vec<Metric> {
+        let used = self.processors.as_mut().map(|processors| processors.read(time_ns)).unwrap_or_default();
         let (mut energy, mut power) = (Vec::new(), Vec::new());
         for used in used {
             let attributes = [
@@ -174,8 +176,8 @@ impl Metrics {
                 text(names::BOUNDARY, used.boundary),
                 text(names::CONFIDENCE, "measured"),
             ];
-            energy.push(self.point(taken, &attributes, real(used.joules)));
-            power.extend(used.watts.map(|watts| self.point(taken, &attributes, real(watts))));
+            energy.push(self.point_at(time_ns, &attributes, real(used.joules)));
+            power.extend(used.watts.map(|watts| self.point_at(time_ns, &attributes, real(watts))));
         }
         let mut metrics = Vec::new();
         if !energy.is_empty() {
