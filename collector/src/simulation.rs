@@ -7,7 +7,7 @@
 //! A seed decides everything that happens. `SEED=7 cargo test -p collector simulation` runs one again; `SEEDS=10000` runs more
 //! than the usual thousand.
 
-mod clock;
+pub(crate) mod clock;
 mod disk;
 mod life;
 mod load;

@@ -14,9 +14,9 @@ mod labels;
 pub mod receive {
     pub use crate::signal::Encoding;
 
-    /// Nobody bounds memory here but libFuzzer.
+    /// Shares of the collector's memory, of which nothing here has one.
     pub mod admit {
-        #[derive(Debug, Default)]
+        #[derive(Debug)]
         pub struct Permit;
     }
 }
