@@ -99,7 +99,7 @@ names! {
 names! {
     /// Attributes of a token span.
     TOKEN:
-    TOKEN_INDEX = "tokenwatt.token.index", "int", "position in its choice, from 0; the KV length of its step is the prompt's tokens plus it";
+    TOKEN_INDEX = "tokenwatt.token.index", "int", "position in its choice, from 0; the KV length of its step is the prompt's tokens plus it, in calls of one prompt";
     TOKEN_CHOICE = "tokenwatt.token.choice", "int", "which choice, from 0";
     TOKEN_COUNT = "tokenwatt.token.count", "{token}", "tokens in the span, 1 if absent";
     TOKEN_BATCH = "tokenwatt.token.batch", "{request}", "requests in the step that made it";
