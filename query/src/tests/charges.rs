@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use telemetry::contract::{QueryApi, SqlRequest};
 use telemetry::table::{BILLING, BUDGETS, DEVICES, DISCOUNTS, INVENTORY, NODES, PRICES};
 
-use super::cost::{HOUR, INF2, RANGE, REGION, charge, price, seen};
+use super::cost::{HOUR, INF2, MINUTE, RANGE, REGION, charge, price, seen};
 use super::rolling::Hand;
 use super::world::{NOON, World};
 
@@ -55,8 +55,51 @@ async fn a_correction_lowers_the_rate() {
     assert_eq!(json!(world.rows(&format!("{SIDES} WHERE {RANGE}")).await), expected);
 }
 
-/// A host is charged 480 USD for twenty days, a dollar an hour, and 10 USD for one of their hours: that hour is 11, of which a minute is
-/// 0.183333333333, and the one after it is 1. The hours sum to what is charged.
+/// An hour at 16 USD of which half is taken back: 8 USD remain, for half an hour. Seen all hour the host costs 8, of which a minute is
+/// 8 ÷ 60 = 0.133333333333, whatever part of the hour is asked for; by the half hour that is charged it would be 16. Seen for 20 minutes of the 30 it
+/// costs 8 × 20 ÷ 30 = 5.333333333333, and 8 × 10 ÷ 30 = 2.666666666667 are unseen. Without a price in the book the bill's rate is
+/// the estimate, and no more than the bill either.
+#[tokio::test]
+async fn half_a_refund_leaves_an_hour_at_what_remains() {
+    let bill = || {
+        [(1.0, ["16"; 3]), (-0.5, ["-8"; 3])]
+            .map(|(hours, cost)| charge("i-1", INF2, "on_demand", hours, cost, json!({})))
+    };
+    let world = a_seen_hour().await;
+    world.write(&BILLING, &bill()).await;
+    let eight = "8.000000000000";
+    let expected = json!([["60.000000000000", eight, eight, eight, "list, on-demand"]]);
+    assert_eq!(json!(world.rows(&format!("{SIDES} WHERE {RANGE}")).await), expected);
+    let minute = "time >= TIMESTAMP '2026-11-29T12:29:00Z' AND time < TIMESTAMP '2026-11-29T12:30:00Z'";
+    let of_a_minute = "SELECT time, effective_cost_usd FROM node_cost WHERE host_id = 'i-1'";
+    // by 12:29 8 × 29 ÷ 60 = 3.866666666667 are shared, by 12:30 4
+    let expected = json!([["2026-11-29T12:29:00.000000Z", "0.133333333333"]]);
+    assert_eq!(json!(world.rows(&format!("{of_a_minute} AND {minute}")).await), expected);
+    let beside = format!(
+        "SELECT paid_us, seen_us, unseen_usd, unexplained_usd, effective_usd, finding FROM bill_by_host WHERE {RANGE}"
+    );
+    let longer = "seen for longer than it was charged";
+    let expected = json!([[30 * MINUTE, 60 * MINUTE, "0.000000000000", "-52.000000000000", eight, longer]]);
+    assert_eq!(json!(world.rows(&beside).await), expected);
+
+    let world = World::new().await;
+    world.write(&PRICES, &[price(INF2, "on_demand", "60", json!({}))]).await;
+    world.write(&DEVICES, &seen("i-1", INF2, 0, 20)).await;
+    world.write(&BILLING, &bill()).await;
+    let part = "5.333333333333";
+    let expected = json!([["20.000000000000", part, part, part, "list, on-demand"]]);
+    assert_eq!(json!(world.rows(&format!("{SIDES} WHERE {RANGE}")).await), expected);
+    let unseen = world.rows(&format!("SELECT unseen_usd FROM bill_by_host WHERE {RANGE}")).await;
+    assert_eq!(json!(unseen), json!([["2.666666666667"]]));
+
+    let world = World::new().await;
+    world.write(&DEVICES, &seen("i-1", INF2, 0, 60)).await;
+    world.write(&BILLING, &bill()).await;
+    let expected = json!([[eight, eight, eight, eight, "bill, on-demand"]]);
+    assert_eq!(json!(world.rows(&format!("{SIDES} WHERE {RANGE}")).await), expected);
+}
+
+/// A host is charged 480 USD for twenty days, a dollar an hour, and 10 USD for one of their hours: that hour is 11, and the one after it is 1. The hours sum to what is charged.
 #[tokio::test]
 async fn charges_over_each_other_add_up() {
     let world = a_seen_hour().await;
@@ -66,7 +109,7 @@ async fn charges_over_each_other_add_up() {
         charge("i-1", INF2, "on_demand", 1.0, ["10"; 3], json!({})),
     ];
     world.write(&BILLING, &rows).await;
-    let eleven = "10.999999999980";
+    let eleven = "11.000000000000";
     let expected = json!([["60.000000000000", eleven, eleven, eleven, "list, on-demand"]]);
     assert_eq!(json!(world.rows(&format!("{SIDES} WHERE {RANGE}")).await), expected);
     let sql = "SELECT effective_usd, paid_us / 1000000 FROM charged_hours WHERE time >= TIMESTAMP '2026-11-29T12:00:00Z' ORDER BY time LIMIT 2";
@@ -89,14 +132,13 @@ async fn a_silent_host_is_paid_for_from_instant_to_instant() {
     assert_eq!(json!(world.rows(&sql).await), expected);
 }
 
-/// An image without a list price beside a host with one: the list cost of both is unknown, not that of the host; 10 + 0.1 amortised are known,
-/// 10.1 ÷ 60 = 0.168333333333 a minute.
+/// An image without a list price beside a host with one: the list cost of both is unknown, not that of the host; 10 + 0.1 amortised are known.
 #[tokio::test]
 async fn a_sum_with_an_unknown_part_is_unknown() {
     let world = a_seen_hour().await;
     let image = charge("i-1", INF2, "on_demand", 1.0, ["0", "0.1", "0.1"], json!({"list_cost": null}));
     world.write(&BILLING, &[charge("i-1", INF2, "on_demand", 1.0, ["16", "10", "10"], json!({})), image]).await;
-    let known = "10.099999999980";
+    let known = "10.100000000000";
     let expected = json!([["60.000000000000", null, known, known, "list, on-demand"]]);
     assert_eq!(json!(world.rows(&format!("{SIDES} WHERE {RANGE}")).await), expected);
     let sql = format!("SELECT list_usd, effective_usd FROM bill_by_host WHERE {RANGE}");

@@ -1,10 +1,8 @@
 //! Bills beside the estimate, and the price book beside the bills.
 
-use std::time::Duration;
-
 use telemetry::table::{BILLING, COSTS_1H, DEVICES, INVENTORY};
 
-use super::{Around, NOTHING, View, ViewColumn, column};
+use super::{Around, NOTHING, View, ViewColumn, around, column};
 
 const OPTION: ViewColumn = column("option", "", "purchase option");
 const PRICE: ViewColumn = column("usd_per_hour", "USD/h", "price of the host in the price book");
@@ -18,7 +16,7 @@ const IMPORTED_AS_OF: ViewColumn =
     column("price_as_of", "", "when the bill was imported, which is what the amounts are as of");
 
 /// A day's rows lie at its start, an hour's at the hour's.
-const A_DAY: Around = Around { before: Duration::from_secs(86_400), after: Duration::from_secs(86_400) };
+const A_DAY: Around = around(86_400, 86_400);
 
 pub(super) const UNPRICED: View = View {
     name: "unpriced",

@@ -137,7 +137,8 @@ pub(super) const NODE_COST: View = View {
           `charged_us` is the engines' window where there is one, else the time between sightings, and the whole minute of a silent \
           host and of one whose calls are seen without a sample within two minutes, less what the window of a minute beside it covers: no \
           instant is charged twice. Where the book has no price under that option the bill's own rate is taken: list on demand, effective \
-          elsewhere. Beside `cost_usd` stand list, effective and billed cost of the same time, at the rates of the bill.",
+          elsewhere. Beside `cost_usd` stand list, effective and billed cost of the same time: what the bill leaves of the hour, corrections and \
+          refunds taken off, is for the time that it charges, or for all that was seen where that is longer, so an hour never costs more than its bill.",
     sql: include_str!("node_cost.sql"),
     columns: &[
         MINUTE,
