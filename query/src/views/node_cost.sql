@@ -37,14 +37,17 @@ seen AS (
   GROUP BY minute, host_id
 ),
 listed AS (
-  -- the hours in which an inventory has a host; where lists differ, as the newest of them has it
-  SELECT *, first_value(list) OVER (PARTITION BY host_id, hour ORDER BY as_of DESC NULLS LAST, source, list, from_us) AS newest
+  -- the minutes in which an inventory has a host; where lists differ, as the newest of those that have it in that minute does
+  SELECT *, first_value(list) OVER (PARTITION BY host_id, minute ORDER BY as_of DESC NULLS LAST, source, list, from_us) AS newest
   FROM (
-    SELECT i.host_id, i.region, i.zone, i.host_type, i."option", i.list, i.as_of, i.source, CAST(k.time AS BIGINT) / 3600000000 AS hour,
-      greatest(CAST(i.effective_from AS BIGINT), CAST(k.time AS BIGINT)) AS from_us,
-      least(CAST(coalesce(i.effective_to, k.until) AS BIGINT), CAST(k.until AS BIGINT)) AS to_us
-    FROM inventory AS i
-    JOIN kept_hours AS k ON i.effective_from < k.until AND (i.effective_to IS NULL OR i.effective_to > k.time)
+    SELECT *, unnest(range(from_us / 60000000, (to_us + 59999999) / 60000000)) AS minute
+    FROM (
+      SELECT i.host_id, i.region, i.zone, i.host_type, i."option", i.list, i.as_of, i.source,
+        greatest(CAST(i.effective_from AS BIGINT), CAST(k.time AS BIGINT)) AS from_us,
+        least(CAST(coalesce(i.effective_to, k.until) AS BIGINT), CAST(k.until AS BIGINT)) AS to_us
+      FROM inventory AS i
+      JOIN kept_hours AS k ON i.effective_from < k.until AND (i.effective_to IS NULL OR i.effective_to > k.time)
+    )
   )
 ),
 told AS (
@@ -58,7 +61,7 @@ told AS (
   )
   UNION ALL
   SELECT 2, host_id, region, zone, host_type, "option", CAST(NULL AS DECIMAL(38,12)), CAST(NULL AS DECIMAL(38,12)), CAST(NULL AS DECIMAL(38,12)),
-    CAST(NULL AS BIGINT), from_us, to_us, unnest(range(hour * 60, hour * 60 + 60))
+    CAST(NULL AS BIGINT), from_us, to_us, minute
   FROM listed
   WHERE list IS NOT DISTINCT FROM newest
 ),
