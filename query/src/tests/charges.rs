@@ -99,6 +99,34 @@ async fn half_a_refund_leaves_an_hour_at_what_remains() {
     assert_eq!(json!(world.rows(&format!("{SIDES} WHERE {RANGE}")).await), expected);
 }
 
+/// Of 12:00 to 12:30 and 12:05 to 12:35, over each other, and 12:50 to 13:00 the lengths are 70 minutes, the union is 45: no hour is charged from end to
+/// end, and no silent minute is made up. Two charges of 10 and 2 USD for 12:00 to 12:30 and 12:00 to 12:20 are for half an hour together: seen for
+/// all of it the host costs 12, where by 50 minutes of charges it would be 7.2.
+#[tokio::test]
+async fn charges_over_each_other_make_no_time_longer() {
+    let of = |host: &str, from: i64, to: i64, usd: &str| {
+        let times =
+            json!({"time": NOON + from * MINUTE, "charge_from": NOON + from * MINUTE, "charge_to": NOON + to * MINUTE});
+        charge(host, INF2, "reserved", (to - from) as f64 / 60.0, [usd; 3], times)
+    };
+    let world = World::new().await;
+    world.write(&DEVICES, &seen("i-1", INF2, 0, 30)).await;
+    let bill = [
+        of("i-9", 0, 30, "3"),
+        of("i-9", 5, 35, "3"),
+        of("i-9", 50, 60, "1"),
+        of("i-1", 0, 30, "10"),
+        of("i-1", 0, 20, "2"),
+    ];
+    world.write(&BILLING, &bill).await;
+    let hours = "SELECT host_id, paid_us / 60000000, full_from_us, (full_to_us - full_from_us) / 60000000, effective_usd FROM charged_hours ORDER BY host_id";
+    let expected = json!([["i-1", 30, NOON, 30, "12.000000000000"], ["i-9", 45, null, null, "7.000000000000"]]);
+    assert_eq!(json!(world.rows(hours).await), expected);
+    let cost =
+        format!("SELECT host_id, count(*), sum(effective_cost_usd) FROM node_cost WHERE {RANGE} GROUP BY host_id");
+    assert_eq!(json!(world.rows(&cost).await), json!([["i-1", 30, "12.000000000000"]]));
+}
+
 /// A host is charged 480 USD for twenty days, a dollar an hour, and 10 USD for one of their hours: that hour is 11, and the one after it is 1. The hours sum to what is charged.
 #[tokio::test]
 async fn charges_over_each_other_add_up() {

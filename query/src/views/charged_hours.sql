@@ -15,8 +15,21 @@ parts AS (
     CAST(money_scale(list_usd, until_us, whole_us) - money_scale(list_usd, since_us, whole_us) AS DECIMAL(38,12)) AS list_usd,
     CAST(money_scale(effective_usd, until_us, whole_us) - money_scale(effective_usd, since_us, whole_us) AS DECIMAL(38,12)) AS effective_usd,
     CAST(money_scale(billed_usd, until_us, whole_us) - money_scale(billed_usd, since_us, whole_us) AS DECIMAL(38,12)) AS billed_usd,
-    CAST(round(CAST(paid_us AS DOUBLE) * (CAST(until_us - since_us AS DOUBLE) / CAST(whole_us AS DOUBLE))) AS BIGINT) AS paid_us
+    CAST(round(CAST(paid_us AS DOUBLE) * (CAST(until_us - since_us AS DOUBLE) / CAST(whole_us AS DOUBLE))) AS BIGINT) AS paid_us,
+    from_us + since_us AS part_from_us, from_us + until_us AS part_to_us
   FROM bounds
+),
+ordered AS (
+  -- how far those reach that began before
+  SELECT *, max(part_to_us) OVER those_before AS reached_us, max(full_to_us) OVER those_before AS full_reached_us
+  FROM parts
+  WINDOW those_before AS (PARTITION BY hour, host_id ORDER BY part_from_us, part_to_us, full_to_us ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+),
+added AS (
+  -- what each adds to them: the union of all is the sum
+  SELECT *, greatest(part_to_us - greatest(part_from_us, coalesce(reached_us, part_from_us)), CAST(0 AS BIGINT)) AS union_us,
+    CASE WHEN full_to_us IS NOT NULL THEN greatest(full_to_us - greatest(full_from_us, coalesce(full_reached_us, full_from_us)), CAST(0 AS BIGINT)) END AS full_us
+  FROM ordered
 )
 SELECT arrow_cast(hour * 3600000000, 'Timestamp(Microsecond, Some("UTC"))') AS time, max(region) AS region, CAST(NULL AS VARCHAR) AS model,
   max(zone) AS zone, host_id, max(host_type) AS host_type, first_value("option" ORDER BY paid_us DESC, from_us) AS "option",
@@ -24,11 +37,11 @@ SELECT arrow_cast(hour * 3600000000, 'Timestamp(Microsecond, Some("UTC"))') AS t
   CASE WHEN count(list_usd) = count(*) THEN sum(list_usd) END AS list_usd,
   CASE WHEN count(effective_usd) = count(*) THEN sum(effective_usd) END AS effective_usd,
   CASE WHEN count(billed_usd) = count(*) THEN sum(billed_usd) END AS billed_usd,
-  -- charges that lie over each other are paid for together and make no hour longer
-  least(sum(paid_us), CAST(3600000000 AS BIGINT)) AS paid_us,
+  -- charges that lie over each other are paid for together and make no time longer
+  least(coalesce(sum(full_us), CAST(0 AS BIGINT)) + coalesce(sum(CASE WHEN full_us IS NULL THEN paid_us END), CAST(0 AS BIGINT)), sum(union_us)) AS paid_us,
   -- of charges with a gap between them it is not said
-  CASE WHEN sum(full_to_us - full_from_us) >= max(full_to_us) - min(full_from_us) THEN min(full_from_us) END AS full_from_us,
-  CASE WHEN sum(full_to_us - full_from_us) >= max(full_to_us) - min(full_from_us) THEN max(full_to_us) END AS full_to_us,
+  CASE WHEN sum(full_us) = max(full_to_us) - min(full_from_us) THEN min(full_from_us) END AS full_from_us,
+  CASE WHEN sum(full_us) = max(full_to_us) - min(full_from_us) THEN max(full_to_us) END AS full_to_us,
   'bill' AS basis, string_agg(DISTINCT method, ', ') AS method, CAST(max(imported_at) AS VARCHAR) AS price_as_of, max(imported_at) AS imported_at
-FROM parts
+FROM added
 GROUP BY hour, host_id
