@@ -127,6 +127,40 @@ async fn charges_over_each_other_make_no_time_longer() {
     assert_eq!(json!(world.rows(&cost).await), json!([["i-1", 30, "12.000000000000"]]));
 }
 
+/// A host at a dollar a minute that is seen for an hour, charged at 48 USD, and at 3 USD for the first half of it beside: its 60 minutes are held
+/// against the dearer, which leaves 48 - 60 = -12 unexplained, and of the other 3 USD are: nothing of either is unseen, and what was seen is 60 USD,
+/// not 90. One that is charged for days alone has its minutes in rows of an hour. All sums are those of `node_cost`.
+#[tokio::test]
+async fn a_minute_is_held_against_one_charge() {
+    let world = a_seen_hour().await;
+    world.write(&DEVICES, &[seen("i-2", INF2, 0, 60), seen("i-3", INF2, 0, 10)].concat()).await;
+    let half = json!({"charge_to": NOON + 30 * MINUTE});
+    let days = json!({"time": NOON - 240 * HOUR, "charge_from": NOON - 240 * HOUR, "charge_to": NOON + 240 * HOUR});
+    let rows = [
+        charge("i-1", INF2, "on_demand", 1.0, ["48"; 3], json!({})),
+        charge("i-1", INF2, "on_demand", 0.5, ["3"; 3], half),
+        charge("i-2", INF2, "on_demand", 480.0, ["480"; 3], days),
+    ];
+    world.write(&BILLING, &rows).await;
+    let sql = format!(
+        "SELECT host_id, seen_us / 60000000, estimated_usd, unseen_usd, unexplained_usd, effective_usd, finding FROM bill_by_host WHERE {RANGE} ORDER BY 1, 6"
+    );
+    let nothing = "0.000000000000";
+    let sixty = "60.000000000000";
+    let expected = json!([
+        ["i-1", 0, nothing, nothing, "3.000000000000", "3.000000000000", "over a dearer charge: held against that one"],
+        ["i-1", 60, sixty, nothing, "-12.000000000000", "48.000000000000", "the price differs"],
+        ["i-2", 60, sixty, null, null, null, "seen under a charge for more than a day"],
+        ["i-3", 10, "10.000000000000", null, null, null, "not in any bill"]
+    ]);
+    assert_eq!(json!(world.rows(&sql).await), expected);
+    let sums = format!(
+        "SELECT (SELECT sum(seen_us) FROM bill_by_host WHERE {RANGE}) - (SELECT sum(charged_us) FROM node_cost WHERE {RANGE}), \
+         (SELECT sum(estimated_usd) FROM bill_by_host WHERE {RANGE}), (SELECT sum(cost_usd) FROM node_cost WHERE {RANGE})"
+    );
+    assert_eq!(json!(world.rows(&sums).await), json!([[0, "130.000000000000", "130.000000000000"]]));
+}
+
 /// A host is charged 480 USD for twenty days, a dollar an hour, and 10 USD for one of their hours: that hour is 11, and the one after it is 1. The hours sum to what is charged.
 #[tokio::test]
 async fn charges_over_each_other_add_up() {
@@ -174,15 +208,16 @@ async fn a_sum_with_an_unknown_part_is_unknown() {
 }
 
 /// What was seen of a host in three days depends on how much of them is looked at, so a charge for three days is not held against it, whatever
-/// stretch is asked for.
+/// stretch is asked for; what was seen has rows of its own.
 #[tokio::test]
 async fn a_charge_for_days_says_the_same_in_whatever_stretch_it_is_asked() {
     let world = a_seen_hour().await;
     let days = json!({"time": NOON - 24 * HOUR, "charge_from": NOON - 24 * HOUR, "charge_to": NOON + 48 * HOUR});
     world.write(&BILLING, &[charge("i-1", INF2, "on_demand", 72.0, ["80", "72", "72"], days)]).await;
-    for stretch in ["", "WHERE time >= TIMESTAMP '2026-11-28T12:00:00Z' AND time < TIMESTAMP '2026-11-28T13:00:00Z'"] {
+    for stretch in ["", "AND time >= TIMESTAMP '2026-11-28T12:00:00Z' AND time < TIMESTAMP '2026-11-28T13:00:00Z'"] {
         let sql = format!(
-            "SELECT seen_us, estimated_usd, unseen_usd, unexplained_usd, discount_usd, effective_usd, basis, finding FROM bill_by_host {stretch}"
+            "SELECT seen_us, estimated_usd, unseen_usd, unexplained_usd, discount_usd, effective_usd, basis, finding FROM bill_by_host \
+             WHERE bill IS NOT NULL {stretch}"
         );
         let finding = "charged for more than a day: not held against telemetry";
         let expected = json!([[null, null, null, null, "8.000000000000", "72.000000000000", null, finding]]);
