@@ -88,6 +88,7 @@ pub(crate) const VIEWS: &[&View] = &[
     &bill::PRICE_CHECK,
     &bill::BILL_BY_HOST,
     &bill::BILL_TOTALS,
+    &bill::CHARGES_IN_USD,
     &bill::HOST_CHARGES,
     &bill::CHARGED_HOURS,
     &KEPT_HOURS,

@@ -360,6 +360,38 @@ async fn prices_are_held_against_the_bill() {
     assert_eq!(json!(world.rows(sql).await), expected);
 }
 
+/// A host whose hour is half spot and half on demand: 2 USD for the one half are 4 an hour, 8 for the other 16, as the book has both. By one
+/// option of the hour it would be 10 for an hour of it, and nothing for the other. Its image, charged by the hour too, makes no hour longer: then
+/// the hours do not fit into the period, and all of it is of the option with the most.
+#[tokio::test]
+async fn a_price_is_held_against_the_bill_of_its_own_option() {
+    let world = World::new().await;
+    let book = [price(INF2, "on_demand", "16", json!({})), price(INF2, "spot", "4", json!({}))];
+    world.write(&PRICES, &book).await;
+    world.write(&DEVICES, &[seen("i-1", INF2, 0, 60), seen("i-2", INF2, 0, 2)].concat()).await;
+    let node = json!({"time": NOON, "host_id": "i-2", "capacity_type": "spot", "first_seen": NOON, "last_seen": NOON + MINUTE});
+    world.write(&NODES, &[node]).await;
+    let half = |option: &str, usd: &str| charge("i-1", INF2, option, 0.5, [usd; 3], json!({}));
+    world.write(&BILLING, &[half("spot", "2"), half("on_demand", "8")]).await;
+    let sql = "SELECT \"option\", usd_per_hour, billed_usd_per_hour, difference, warning FROM price_check \
+               WHERE time >= TIMESTAMP '2026-11-29T00:00:00Z' ORDER BY 1";
+    let row = |option: &str, usd: &str| json!([option, usd, usd, 0.0, null]);
+    let expected = json!([row("on_demand", "16.000000000000"), row("spot", "4.000000000000")]);
+    assert_eq!(json!(world.rows(sql).await), expected);
+    world
+        .write(
+            &BILLING,
+            &[
+                charge("i-3", INF2, "spot", 1.0, ["4"; 3], json!({})),
+                charge("i-3", INF2, "on_demand", 0.5, ["1"; 3], json!({})),
+            ],
+        )
+        .await;
+    // spot: 2 + 5 USD for half an hour and an hour
+    let rows = world.rows(sql).await;
+    assert_eq!(json!([rows[0][2], rows[1][2]]), json!(["16.000000000000", "4.666666666667"]));
+}
+
 /// Amounts in another currency are totals of their own and no dollars of any host.
 #[tokio::test]
 async fn another_currency_stays_apart() {

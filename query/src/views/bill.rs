@@ -63,11 +63,45 @@ pub(super) const SILENT_HOSTS: View = View {
     keys: &["host_id"],
 };
 
+pub(super) const CHARGES_IN_USD: View = View {
+    name: "charges_in_usd",
+    doc: "What bills charge hosts, in dollars: one row per charge of up to 32 days. Another currency is converted by the rate that held when the \
+          charge began; without one the amounts are unknown. Every view that holds a bill against something reads this one. A row is an \
+          interval: those with something of the stretch of `time` asked for.",
+    sql: include_str!("charges_in_usd.sql"),
+    columns: &[
+        column("time", "", "start of the charge period"),
+        column("model", "", "unknown: a bill does not say"),
+        OPTION,
+        column("charge_to", "", "end of the charge period, exclusive"),
+        column("period_us", "us", "length of the charge period"),
+        column(
+            "quantity",
+            "h",
+            "hours that are charged, negative where they are taken back; unknown where a bill does not say",
+        ),
+        column("is_time", "", "whether it is for the host's own time, and not beside it, such as traffic"),
+        column("is_rated", "", "whether it is in dollars or has a rate"),
+        column("list_usd", "USD", "list cost"),
+        column("effective_usd", "USD", "amortised cost"),
+        column("billed_usd", "USD", "invoiced cost"),
+        column("basis", "", "bill"),
+        METHOD,
+        IMPORTED_AS_OF,
+        column("bill", "", "the bill: provider/account/period"),
+        IMPORTED,
+    ],
+    passes: &[&BILLING],
+    tables: NOTHING,
+    views: NOTHING,
+    keys: &["host_id"],
+};
+
 pub(super) const HOST_CHARGES: View = View {
     name: "host_charges",
-    doc: "What bills charge a host, in dollars: one row per host and charge period of up to 32 days, corrections and refunds of that period \
-          taken into account. Another currency is converted by the rate that held when the charge began; without one it is in no sum, and \
-          `without_rate` names it where it is for the host's time. Every view that holds a bill against something reads this one. A row is an interval: those with something \
+    doc: "What bills charge a host, in dollars (`charges_in_usd`): one row per host and charge period of up to 32 days, corrections and refunds of \
+          that period taken into account. What is in a currency without a rate is in no sum, and \
+          `without_rate` names it where it is for the host's time. A row is an interval: those with something \
           of the stretch of `time` asked for.",
     sql: include_str!("host_charges.sql"),
     columns: &[
