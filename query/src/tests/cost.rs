@@ -400,8 +400,62 @@ async fn another_currency_stays_apart() {
     world.write(&BILLING, &[charge("i-1", INF2, "on_demand", 1.0, ["16"; 3], json!({})), euro]).await;
     let sql = "SELECT currency, charges, billed_cost FROM bill_totals WHERE time >= TIMESTAMP '2026-11-29T00:00:00Z' ORDER BY currency";
     assert_eq!(json!(world.rows(sql).await), json!([["EUR", 1, "15.000000000000"], ["USD", 1, "16.000000000000"]]));
-    let hosts = world.rows(&format!("SELECT effective_usd FROM bill_by_host WHERE {RANGE}")).await;
-    assert_eq!(hosts, [[json!("16.000000000000")]]);
+    let hosts = world.rows(&format!("SELECT effective_usd, without_rate FROM bill_by_host WHERE {RANGE}")).await;
+    assert_eq!(hosts, [[json!("16.000000000000"), json!("EUR")]]);
+}
+
+/// A host at 16 USD an hour by the bill, whose traffic costs 2 EUR, and one whose time is charged in euros alone. Without a rate neither is in a sum, and
+/// both are named wherever there is one; at 1.1 nothing is left to name.
+#[tokio::test]
+async fn what_has_no_rate_is_named_beside_every_sum() {
+    let world = World::new().await;
+    world.write(&PRICES, &[price(INF2, "on_demand", "20", json!({}))]).await;
+    world.write(&DEVICES, &[seen("i-1", INF2, 0, 60), seen("i-2", INF2, 0, 60)].concat()).await;
+    let traffic = json!({"charge_kind": "other", "currency": "EUR", "option": null});
+    let rows = [
+        charge("i-1", INF2, "on_demand", 1.0, ["16"; 3], json!({})),
+        charge("i-1", INF2, "on_demand", 3.5, ["2"; 3], traffic),
+        charge("i-2", INF2, "on_demand", 1.0, ["15"; 3], json!({"currency": "EUR"})),
+    ];
+    world.write(&BILLING, &rows).await;
+    let sql = |columns: &str, view: &str| format!("SELECT DISTINCT {columns} FROM {view} WHERE {RANGE} ORDER BY 1, 2");
+    let no_rate = "EUR, and no row of `exchange_rates` is in force";
+    let findings = sql("host_id, without_rate, paid_us / 60000000, seen_us / 60000000, finding", "bill_by_host");
+    let expected = json!([
+        ["i-1", "EUR", 60, 60, "the price differs"],
+        ["i-2", "EUR", null, 60, format!("its bill is in {no_rate}")]
+    ]);
+    assert_eq!(json!(world.rows(&findings).await), expected);
+    let unpriced = sql("host_id, reason", "unpriced");
+    let expected = json!([
+        ["i-1", format!("what is charged beside its time is in {no_rate}")],
+        ["i-2", format!("its bill is in {no_rate}")]
+    ]);
+    assert_eq!(json!(world.rows(&unpriced).await), expected);
+    let basis = |suffix: &str| {
+        json!([
+            ["i-1", format!("list, on-demand{suffix}")],
+            ["i-2", format!("list, {}on-demand{suffix}", if suffix.is_empty() { "" } else { "assumed " })]
+        ])
+    };
+    for view in ["node_cost", "costs_hours"] {
+        assert_eq!(
+            json!(world.rows(&sql("host_id, basis", view)).await),
+            basis("; charges in EUR have no rate"),
+            "{view}"
+        );
+    }
+    let page = world.rows(&sql("basis, 1", "cost_per_region")).await;
+    assert_eq!(
+        page[0][0],
+        json!("list, assumed on-demand; charges in EUR have no rate, list, on-demand; charges in EUR have no rate")
+    );
+    let rate = json!({"time": NOON - HOUR, "effective_from": NOON - HOUR, "currency": "EUR", "usd_per_unit": "1.1", "source": "ECB"});
+    world.write(&EXCHANGE_RATES, &[rate]).await;
+    assert_eq!(json!(world.rows(&sql("host_id, basis", "node_cost")).await), basis(""));
+    assert_eq!(world.rows(&unpriced).await, Vec::<Vec<Value>>::new());
+    let left = world.rows(&format!("SELECT count(without_rate) FROM bill_by_host WHERE {RANGE}")).await;
+    assert_eq!(left, [[json!(0)]]);
 }
 
 /// Ten minutes after noon of 2026-11-29, for ever.

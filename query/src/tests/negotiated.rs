@@ -105,7 +105,8 @@ async fn a_bill_in_another_currency_waits_for_a_rate() {
     ]);
     assert_eq!(json!(world.rows(&unpriced).await), expected);
     let bill = format!("SELECT list_usd, effective_usd, finding FROM bill_by_host WHERE {RANGE}");
-    assert_eq!(json!(world.rows(&bill).await), json!([[null, null, "not in any bill"]]));
+    let no_rate = "its bill is in EUR, and no row of `exchange_rates` is in force";
+    assert_eq!(json!(world.rows(&bill).await), json!([[null, null, no_rate]]));
     world.write(&EXCHANGE_RATES, &[rate("1.1", NOON - HOUR, None)]).await;
     let expected = json!([["11.000000000000", "9.900000000000", "no price in the book"]]);
     assert_eq!(json!(world.rows(&bill).await), expected);

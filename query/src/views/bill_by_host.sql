@@ -3,18 +3,22 @@ WITH charges AS (
     -- what was seen of a longer one lies beyond the stretch that is looked at
     CAST(charge_to AS BIGINT) - CAST(time AS BIGINT) > 86400000000 AS is_long
   FROM (
-    SELECT time, charge_to, region, host_id, host_type, "option", list_usd, effective_usd, billed_usd, other_usd, paid_us, bill, imported_at
+    SELECT time, charge_to, region, host_id, host_type, "option", list_usd, effective_usd, billed_usd, other_usd, paid_us, bill, imported_at,
+      without_rate, other_without_rate, paid_us IS NOT NULL OR without_rate IS NOT NULL AS is_time
     FROM host_charges
-    WHERE charges > 0
   )
 ),
 periods AS (
   SELECT host_id, from_us, to_us, is_long,
     -- by the hour, to tell the host's own charge from one for less beside it
-    CASE WHEN paid_us > 0 THEN coalesce(CAST(list_usd AS DOUBLE), CAST(effective_usd AS DOUBLE), 0.0) / CAST(paid_us AS DOUBLE) ELSE -1.0 END AS rate,
+    CASE
+      WHEN paid_us > 0 THEN coalesce(CAST(list_usd AS DOUBLE), CAST(effective_usd AS DOUBLE), 0.0) / CAST(paid_us AS DOUBLE)
+      WHEN paid_us = 0 THEN -1.0
+      ELSE -2.0
+    END AS rate,
     unnest(range(from_us / 3600000000, (to_us + 3599999999) / 3600000000)) AS hour
   FROM charges
-  WHERE paid_us IS NOT NULL
+  WHERE is_time
 ),
 minutes AS (
   SELECT CAST(time AS BIGINT) AS at_us, host_id, region, host_type, "option", charged_us, basis, price_as_of,
@@ -47,7 +51,7 @@ sided AS (
     -- the book's price under that option is held against what the bill says of it
     CASE WHEN coalesce(c."option", 'on_demand') = 'on_demand' THEN c.list_usd ELSE c.effective_usd END AS comparable_usd
   FROM charges AS c
-  LEFT JOIN seen AS s ON s.host_id = c.host_id AND s.from_us = c.from_us AND s.to_us = c.to_us AND c.paid_us IS NOT NULL AND NOT c.is_long
+  LEFT JOIN seen AS s ON s.host_id = c.host_id AND s.from_us = c.from_us AND s.to_us = c.to_us AND c.is_time AND NOT c.is_long
 ),
 parted AS (
   SELECT *, CAST(comparable_usd - effective_usd AS DECIMAL(38,12)) AS discount_usd,
@@ -66,6 +70,7 @@ SELECT time, region, CAST(NULL AS VARCHAR) AS model, host_id, host_type, "option
   estimated_usd, unseen_usd, unexplained_usd, discount_usd, list_usd, effective_usd,
   CAST(billed_usd - effective_usd AS DECIMAL(38,12)) AS timing_usd, billed_usd, other_usd,
   CASE
+    WHEN paid_us IS NULL AND without_rate IS NOT NULL THEN 'its bill is in ' || without_rate || ', and no row of `exchange_rates` is in force'
     WHEN paid_us IS NULL THEN 'charged beside its time only'
     WHEN is_long THEN 'charged for more than a day: not held against telemetry'
     WHEN paid_us = 0 AND met_us = 0 THEN 'charged and taken back'
@@ -76,7 +81,8 @@ SELECT time, region, CAST(NULL AS VARCHAR) AS model, host_id, host_type, "option
     WHEN seen_us > paid_us + 60000000 THEN 'seen for longer than it was charged'
     ELSE 'the price differs'
   END AS finding,
-  basis, 'price × time seen' AS method, price_as_of, bill, imported_at
+  basis, 'price × time seen' AS method, price_as_of, bill, imported_at,
+  coalesce(without_rate || CASE WHEN other_without_rate <> without_rate THEN ', ' || other_without_rate ELSE '' END, other_without_rate) AS without_rate
 FROM explained
 UNION ALL
 -- what was seen and is in no row above
@@ -84,7 +90,7 @@ SELECT date_trunc('hour', arrow_cast(min(at_us), 'Timestamp(Microsecond, Some("U
   max(host_type), CASE WHEN count(DISTINCT "option") = 1 THEN max("option") END, sum(charged_us), CAST(NULL AS BIGINT),
   CASE WHEN count(cost_usd) = count(*) THEN sum(cost_usd) END, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
   CASE WHEN is_long THEN 'seen under a charge for more than a day' ELSE 'not in any bill' END, string_agg(DISTINCT basis, ', '), 'price × time seen',
-  min(price_as_of), CAST(NULL AS VARCHAR), NULL
+  min(price_as_of), CAST(NULL AS VARCHAR), NULL, CAST(NULL AS VARCHAR)
 FROM placed
 WHERE place = 1 AND (from_us IS NULL OR is_long)
 GROUP BY host_id, at_us / 3600000000, is_long

@@ -11,5 +11,6 @@ WITH charges AS (
 SELECT time, region, CAST(NULL AS VARCHAR) AS model, zone, host_id, host_type, "option", charge_to, period_us, quantity, currency,
   coalesce(charge_kind = 'host_time', FALSE) AS is_time, usd_per_unit IS NOT NULL AS is_rated,
   in_usd(list_cost, usd_per_unit) AS list_usd, in_usd(effective_cost, usd_per_unit) AS effective_usd, in_usd(billed_cost, usd_per_unit) AS billed_usd,
-  'bill' AS basis, method, CAST(imported_at AS VARCHAR) AS price_as_of, bill, imported_at
+  'bill' AS basis, method, CAST(imported_at AS VARCHAR) AS price_as_of, bill, imported_at,
+  in_usd(contracted_cost, usd_per_unit) AS contracted_usd
 FROM charges

@@ -12,8 +12,11 @@ periods AS (
     count(CASE WHEN is_paid THEN list_usd END) AS listed, sum(CASE WHEN is_paid THEN list_usd END) AS list_usd,
     count(CASE WHEN is_paid THEN effective_usd END) AS amortised, sum(CASE WHEN is_paid THEN effective_usd END) AS effective_usd,
     count(CASE WHEN is_paid THEN billed_usd END) AS invoiced, sum(CASE WHEN is_paid THEN billed_usd END) AS billed_usd,
+    count(CASE WHEN is_paid THEN contracted_usd END) AS contracted, sum(CASE WHEN is_paid THEN contracted_usd END) AS contracted_usd,
     sum(CASE WHEN NOT is_time THEN effective_usd END) AS other_usd,
-    max(CASE WHEN is_time AND NOT is_rated THEN currency END) AS without_rate,
+    min(CASE WHEN is_time AND NOT is_rated THEN currency END) AS without_rate, max(CASE WHEN is_time AND NOT is_rated THEN currency END) AS last_without_rate,
+    min(CASE WHEN NOT is_time AND NOT is_rated THEN currency END) AS other_without_rate,
+    max(CASE WHEN NOT is_time AND NOT is_rated THEN currency END) AS last_other_without_rate,
     string_agg(DISTINCT CASE WHEN is_rated THEN method END, ', ') AS method, max(bill) AS bill, max(imported_at) AS imported_at
   FROM charges
   GROUP BY time, charge_to, host_id
@@ -24,5 +27,8 @@ SELECT time, region, CAST(NULL AS VARCHAR) AS model, zone, host_id, host_type, "
   CASE WHEN invoiced = paid THEN billed_usd END AS billed_usd, other_usd,
   -- what is charged beside a host's time by the hour, such as its image, makes no hour longer
   CASE WHEN paid > 0 THEN coalesce(CAST(greatest(least(quantity_us, CAST(period_us AS DOUBLE)), 0.0) AS BIGINT), period_us) END AS paid_us,
-  charges, without_rate, 'bill' AS basis, method, CAST(imported_at AS VARCHAR) AS price_as_of, bill, imported_at
+  charges, without_rate || CASE WHEN last_without_rate <> without_rate THEN ', ' || last_without_rate ELSE '' END AS without_rate,
+  other_without_rate || CASE WHEN last_other_without_rate <> other_without_rate THEN ', ' || last_other_without_rate ELSE '' END AS other_without_rate,
+  'bill' AS basis, method, CAST(imported_at AS VARCHAR) AS price_as_of, bill, imported_at,
+  CASE WHEN contracted = paid THEN contracted_usd END AS contracted_usd
 FROM periods

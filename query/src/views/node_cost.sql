@@ -51,30 +51,30 @@ listed AS (
   )
 ),
 told AS (
-  -- minutes of which somebody else tells, from and to when he says that they are paid for: 1 a bill, 2 a list
-  SELECT 1 AS word, host_id, region, zone, host_type, "option", list_usd, effective_usd, billed_usd, paid_us, from_us, to_us,
+  -- minutes of which somebody else tells, from and to when he says that they are paid for: 1 a bill, 2 a list, 3 a bill in a currency without a rate
+  SELECT CASE WHEN paid_us IS NULL THEN 3 ELSE 1 END AS word, host_id, region, zone, host_type, "option", list_usd, effective_usd, billed_usd, paid_us, from_us, to_us, unrated,
     unnest(range(hour * 60, hour * 60 + 60)) AS minute
   FROM (
     SELECT host_id, region, zone, host_type, "option", list_usd, effective_usd, billed_usd, full_from_us AS from_us, full_to_us AS to_us,
-      paid_us, CAST(time AS BIGINT) / 3600000000 AS hour
+      paid_us, without_rate AS unrated, CAST(time AS BIGINT) / 3600000000 AS hour
     FROM charged_hours
   )
   UNION ALL
   SELECT 2, host_id, region, zone, host_type, "option", CAST(NULL AS DECIMAL(38,12)), CAST(NULL AS DECIMAL(38,12)), CAST(NULL AS DECIMAL(38,12)),
-    CAST(NULL AS BIGINT), from_us, to_us, minute
+    CAST(NULL AS BIGINT), from_us, to_us, CAST(NULL AS VARCHAR), minute
   FROM listed
   WHERE list IS NOT DISTINCT FROM newest
 ),
 heard AS (
   SELECT 0 AS word, minute, host_id, region, zone, host_type, model, requests, input_tokens, output_tokens, seen_us AS us, from_us, to_us,
     CAST(NULL AS VARCHAR) AS "option", CAST(NULL AS DECIMAL(38,12)) AS list_usd, CAST(NULL AS DECIMAL(38,12)) AS effective_usd,
-    CAST(NULL AS DECIMAL(38,12)) AS billed_usd, CAST(NULL AS BIGINT) AS paid_us
+    CAST(NULL AS DECIMAL(38,12)) AS billed_usd, CAST(NULL AS BIGINT) AS paid_us, CAST(NULL AS VARCHAR) AS unrated
   FROM seen
   UNION ALL
   SELECT word, minute, host_id, region, zone, host_type, CAST(NULL AS VARCHAR), CAST(0 AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT),
     CASE WHEN minute * 60000000 < to_us AND minute * 60000000 + 60000000 > from_us
       THEN least(to_us, minute * 60000000 + 60000000) - greatest(from_us, minute * 60000000) END,
-    CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), "option", list_usd, effective_usd, billed_usd, paid_us
+    CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), "option", list_usd, effective_usd, billed_usd, paid_us, unrated
   FROM told
 ),
 hosts AS (
@@ -87,7 +87,7 @@ hosts AS (
     min(word) > 0 AS is_silent, max(CASE WHEN us IS NOT NULL THEN word END) = 2 AS is_listed,
     coalesce(max(from_us), minute * 60000000) AS from_us, coalesce(max(to_us), minute * 60000000 + 60000000) AS to_us,
     max(CASE WHEN word = 1 THEN "option" END) AS bill_option, max(CASE WHEN word = 2 AND us IS NOT NULL THEN "option" END) AS listed_option,
-    max(list_usd) AS list_usd, max(effective_usd) AS effective_usd, max(billed_usd) AS billed_usd, max(paid_us) AS paid_us
+    max(list_usd) AS list_usd, max(effective_usd) AS effective_usd, max(billed_usd) AS billed_usd, max(paid_us) AS paid_us, max(unrated) AS unrated
   FROM heard
   GROUP BY minute, host_id
   -- of an hour that a bill charges in part, nobody knows which minutes, and no list does
@@ -128,7 +128,7 @@ metered AS (
         ))
       - greatest(CAST(0 AS BIGINT), coalesce(max(e.to_us) OVER (PARTITION BY h.host_id ORDER BY h.minute ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING), h.from_us) - h.from_us)
     )) AS charged_us, e.wall_us IS NOT NULL AS has_engine, h.is_silent, h.is_listed, h.bill_option, h.listed_option,
-    h.list_usd, h.effective_usd, h.billed_usd, h.paid_us,
+    h.list_usd, h.effective_usd, h.billed_usd, h.paid_us, h.unrated,
     h.requests, h.input_tokens, h.output_tokens
   FROM hosts AS h
   LEFT JOIN engines AS e ON e.minute = h.minute AND e.host_id = h.host_id
@@ -193,10 +193,13 @@ SELECT arrow_cast(c.minute * 60000000, 'Timestamp(Microsecond, Some("UTC"))') AS
   CASE WHEN c.usd_per_hour IS NULL THEN c.rate_cost_usd ELSE money_scale(c.usd_per_hour, c.charged_us, CAST(3600000000 AS BIGINT)) END AS cost_usd,
   CASE
     WHEN c.usd_per_hour IS NULL AND c.billed_usd_per_hour IS NULL THEN 'no price'
-    WHEN c.usd_per_hour IS NULL THEN 'bill, ' || replace(c."option", '_', '-')
-    WHEN c.option_source = 'assumed' THEN 'list, assumed on-demand'
-    ELSE 'list, ' || replace(c."option", '_', '-')
-  END || CASE WHEN c.effective_cost_usd IS NULL AND c.usd_per_hour IS NOT NULL THEN coalesce(c.discount, '') ELSE '' END AS basis,
+    ELSE CASE
+      WHEN c.usd_per_hour IS NULL THEN 'bill, ' || replace(c."option", '_', '-')
+      WHEN c.option_source = 'assumed' THEN 'list, assumed on-demand'
+      ELSE 'list, ' || replace(c."option", '_', '-')
+    END || CASE WHEN c.effective_cost_usd IS NULL AND c.usd_per_hour IS NOT NULL THEN coalesce(c.discount, '') ELSE '' END
+      || coalesce('; charges in ' || c.unrated || ' have no rate', '')
+  END AS basis,
   c.as_of AS price_as_of,
   CASE WHEN c.usd_per_hour IS NULL AND c.billed_usd_per_hour IS NOT NULL THEN 'measured' ELSE c.confidence END AS price_confidence,
   CASE WHEN c.usd_per_hour IS NULL AND c.billed_usd_per_hour IS NOT NULL THEN 'bill' ELSE c.source END AS price_source,
