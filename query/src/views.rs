@@ -88,6 +88,7 @@ pub(crate) const VIEWS: &[&View] = &[
     &bill::PRICE_CHECK,
     &bill::BILL_BY_HOST,
     &bill::BILL_TOTALS,
+    &bill::CHARGES_IN_USD,
     &bill::HOST_CHARGES,
     &bill::CHARGED_HOURS,
     &KEPT_HOURS,
@@ -120,6 +121,9 @@ pub(crate) const fn column(name: &'static str, unit: &'static str, doc: &'static
 pub(crate) struct Around {
     pub(crate) before: Duration,
     pub(crate) after: Duration,
+    /// Whether all of an hour is looked at, whatever part of it is asked for, where there are bills: what one says of an hour is shared by all of
+    /// the hour's minutes.
+    pub(crate) billed_hours: bool,
 }
 
 /// Rows stand alone: nothing before or after them matters.
@@ -127,9 +131,9 @@ pub(crate) const NOTHING: Around = around(0, 0);
 /// A minute's window begins with the sample before it, at most two minutes earlier, and `time` names its start.
 const A_WINDOW: Around = around(3 * 60, 2 * 60);
 /// As a window; and whether a sample lies within two minutes is asked of the sighting before, too.
-const A_SIGHTING: Around = around(6 * 60, 3 * 60);
+const A_SIGHTING: Around = Around { billed_hours: true, ..around(6 * 60, 3 * 60) };
 /// Engines' windows that reach into a minute: a step is at most two minutes long.
-const AN_ENGINE_STEP: Around = around(2 * 60, 2 * 60);
+const AN_ENGINE_STEP: Around = Around { billed_hours: true, ..around(2 * 60, 2 * 60) };
 /// The token before, at most.
 const ONE_BEFORE: Around = around(5 * 60, 0);
 /// Where the other rows of a call may lie: a second before by another clock, or until its longest end.
@@ -143,6 +147,6 @@ const A_WEEK: Around = around(8 * 24 * 3_600, 24 * 3_600);
 /// All minutes of a request that began or ended outside.
 const A_LONG_REQUEST: Around = around(15 * 60, 15 * 60);
 
-const fn around(before_s: u64, after_s: u64) -> Around {
-    Around { before: Duration::from_secs(before_s), after: Duration::from_secs(after_s) }
+pub(crate) const fn around(before_s: u64, after_s: u64) -> Around {
+    Around { before: Duration::from_secs(before_s), after: Duration::from_secs(after_s), billed_hours: false }
 }

@@ -1,13 +1,11 @@
 //! Budgets against what their keys cost.
 
-use std::time::Duration;
-
 use telemetry::table::{BUDGETS, COSTS_1H};
 
-use super::{Around, View, column};
+use super::{Around, View, around, column};
 
 /// What it looks back over: the last period of the longest budget, whatever stretch of `time` is asked for.
-const ALL: Around = Around { before: Duration::from_secs(92 * 86_400), after: Duration::from_secs(92 * 86_400) };
+const ALL: Around = around(92 * 86_400, 92 * 86_400);
 
 pub(super) const BUDGET_STATUS: View = View {
     name: "budget_status",

@@ -16,7 +16,8 @@ const BASIS: ViewColumn = column(
     "basis",
     "",
     "which price: `list` (the price book) or `bill` with the purchase option, `list, assumed on-demand` where the option is unknown, or `no price`; \
-     `effective × 0.9 by NAME` where effective cost is the list's at a negotiated discount, since no bill says it yet",
+     `effective × 0.9 by NAME` where effective cost is the list's at a negotiated discount, since no bill says it yet; `charges in EUR have no rate` \
+     where a part of the host's bill is in a currency without one and in no sum",
 );
 const METHOD: ViewColumn = column("method", "", "how cost was split: by device time, or the whole host");
 const PRICE: ViewColumn = column("usd_per_hour", "USD/h", "price of the hosts at that time");
@@ -77,7 +78,7 @@ pub(super) const COST_PER_REGION: View = View {
 pub(super) const COST_PER_TENANT: View = View {
     name: "cost_per_tenant",
     doc: "Cost per minute, region, model and tenant. Rows with `part = 'requests'` belong to a tenant (NULL where it is unknown), the \
-          others to nobody; together they are the nodes' cost exactly.",
+          others to nobody; together they are the nodes' cost exactly. What ran on hosts without a price stands apart, with basis `no price`.",
     sql: include_str!("cost_per_tenant.sql"),
     columns: &[MINUTE, PART, COST, DEVICE, OUTPUT, BASIS, METHOD, IDLE_POLICY, OLDEST],
     passes: &[&TOKENS],
@@ -137,7 +138,8 @@ pub(super) const NODE_COST: View = View {
           `charged_us` is the engines' window where there is one, else the time between sightings, and the whole minute of a silent \
           host and of one whose calls are seen without a sample within two minutes, less what the window of a minute beside it covers: no \
           instant is charged twice. Where the book has no price under that option the bill's own rate is taken: list on demand, effective \
-          elsewhere. Beside `cost_usd` stand list, effective and billed cost of the same time, at the rates of the bill.",
+          elsewhere. Beside `cost_usd` stand list, effective and billed cost of the same time: what the bill leaves of the hour, corrections and \
+          refunds taken off, is for the time that it charges, or for all that was seen where that is longer, so an hour never costs more than its bill.",
     sql: include_str!("node_cost.sql"),
     columns: &[
         MINUTE,

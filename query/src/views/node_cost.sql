@@ -37,42 +37,44 @@ seen AS (
   GROUP BY minute, host_id
 ),
 listed AS (
-  -- the hours in which an inventory has a host; where lists differ, as the newest of them has it
-  SELECT *, first_value(list) OVER (PARTITION BY host_id, hour ORDER BY as_of DESC NULLS LAST, source, list, from_us) AS newest
+  -- the minutes in which an inventory has a host; where lists differ, as the newest of those that have it in that minute does
+  SELECT *, first_value(list) OVER (PARTITION BY host_id, minute ORDER BY as_of DESC NULLS LAST, source, list, from_us) AS newest
   FROM (
-    SELECT i.host_id, i.region, i.zone, i.host_type, i."option", i.list, i.as_of, i.source, CAST(k.time AS BIGINT) / 3600000000 AS hour,
-      greatest(CAST(i.effective_from AS BIGINT), CAST(k.time AS BIGINT)) AS from_us,
-      least(CAST(coalesce(i.effective_to, k.until) AS BIGINT), CAST(k.until AS BIGINT)) AS to_us
-    FROM inventory AS i
-    JOIN kept_hours AS k ON i.effective_from < k.until AND (i.effective_to IS NULL OR i.effective_to > k.time)
+    SELECT *, unnest(range(from_us / 60000000, (to_us + 59999999) / 60000000)) AS minute
+    FROM (
+      SELECT i.host_id, i.region, i.zone, i.host_type, i."option", i.list, i.as_of, i.source,
+        greatest(CAST(i.effective_from AS BIGINT), CAST(k.time AS BIGINT)) AS from_us,
+        least(CAST(coalesce(i.effective_to, k.until) AS BIGINT), CAST(k.until AS BIGINT)) AS to_us
+      FROM inventory AS i
+      JOIN kept_hours AS k ON i.effective_from < k.until AND (i.effective_to IS NULL OR i.effective_to > k.time)
+    )
   )
 ),
 told AS (
-  -- minutes of which somebody else tells, from and to when he says that they are paid for: 1 a bill, 2 a list
-  SELECT 1 AS word, host_id, region, zone, host_type, "option", list_usd, effective_usd, billed_usd, rated_us, from_us, to_us,
+  -- minutes of which somebody else tells, from and to when he says that they are paid for: 1 a bill, 2 a list, 3 a bill in a currency without a rate
+  SELECT CASE WHEN paid_us IS NULL THEN 3 ELSE 1 END AS word, host_id, region, zone, host_type, "option", list_usd, effective_usd, billed_usd, paid_us, from_us, to_us, unrated,
     unnest(range(hour * 60, hour * 60 + 60)) AS minute
   FROM (
     SELECT host_id, region, zone, host_type, "option", list_usd, effective_usd, billed_usd, full_from_us AS from_us, full_to_us AS to_us,
-      -- an hour that was charged and taken back costs what remains of it
-      CASE WHEN paid_us > 0 THEN paid_us ELSE CAST(3600000000 AS BIGINT) END AS rated_us, CAST(time AS BIGINT) / 3600000000 AS hour
+      paid_us, without_rate AS unrated, CAST(time AS BIGINT) / 3600000000 AS hour
     FROM charged_hours
   )
   UNION ALL
   SELECT 2, host_id, region, zone, host_type, "option", CAST(NULL AS DECIMAL(38,12)), CAST(NULL AS DECIMAL(38,12)), CAST(NULL AS DECIMAL(38,12)),
-    CAST(NULL AS BIGINT), from_us, to_us, unnest(range(hour * 60, hour * 60 + 60))
+    CAST(NULL AS BIGINT), from_us, to_us, CAST(NULL AS VARCHAR), minute
   FROM listed
   WHERE list IS NOT DISTINCT FROM newest
 ),
 heard AS (
   SELECT 0 AS word, minute, host_id, region, zone, host_type, model, requests, input_tokens, output_tokens, seen_us AS us, from_us, to_us,
     CAST(NULL AS VARCHAR) AS "option", CAST(NULL AS DECIMAL(38,12)) AS list_usd, CAST(NULL AS DECIMAL(38,12)) AS effective_usd,
-    CAST(NULL AS DECIMAL(38,12)) AS billed_usd, CAST(NULL AS BIGINT) AS rated_us
+    CAST(NULL AS DECIMAL(38,12)) AS billed_usd, CAST(NULL AS BIGINT) AS paid_us, CAST(NULL AS VARCHAR) AS unrated
   FROM seen
   UNION ALL
   SELECT word, minute, host_id, region, zone, host_type, CAST(NULL AS VARCHAR), CAST(0 AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT),
     CASE WHEN minute * 60000000 < to_us AND minute * 60000000 + 60000000 > from_us
       THEN least(to_us, minute * 60000000 + 60000000) - greatest(from_us, minute * 60000000) END,
-    CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), "option", list_usd, effective_usd, billed_usd, rated_us
+    CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), "option", list_usd, effective_usd, billed_usd, paid_us, unrated
   FROM told
 ),
 hosts AS (
@@ -85,7 +87,7 @@ hosts AS (
     min(word) > 0 AS is_silent, max(CASE WHEN us IS NOT NULL THEN word END) = 2 AS is_listed,
     coalesce(max(from_us), minute * 60000000) AS from_us, coalesce(max(to_us), minute * 60000000 + 60000000) AS to_us,
     max(CASE WHEN word = 1 THEN "option" END) AS bill_option, max(CASE WHEN word = 2 AND us IS NOT NULL THEN "option" END) AS listed_option,
-    max(list_usd) AS list_usd, max(effective_usd) AS effective_usd, max(billed_usd) AS billed_usd, max(rated_us) AS rated_us
+    max(list_usd) AS list_usd, max(effective_usd) AS effective_usd, max(billed_usd) AS billed_usd, max(paid_us) AS paid_us, max(unrated) AS unrated
   FROM heard
   GROUP BY minute, host_id
   -- of an hour that a bill charges in part, nobody knows which minutes, and no list does
@@ -126,21 +128,33 @@ metered AS (
         ))
       - greatest(CAST(0 AS BIGINT), coalesce(max(e.to_us) OVER (PARTITION BY h.host_id ORDER BY h.minute ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING), h.from_us) - h.from_us)
     )) AS charged_us, e.wall_us IS NOT NULL AS has_engine, h.is_silent, h.is_listed, h.bill_option, h.listed_option,
-    h.list_usd, h.effective_usd, h.billed_usd, h.rated_us,
+    h.list_usd, h.effective_usd, h.billed_usd, h.paid_us, h.unrated,
     h.requests, h.input_tokens, h.output_tokens
   FROM hosts AS h
   LEFT JOIN engines AS e ON e.minute = h.minute AND e.host_id = h.host_id
+),
+shared AS (
+  -- what a bill leaves of an hour is for the time that it charges, or for what was seen where that is longer: an hour costs no more than its bill
+  SELECT *, sum(charged_us) OVER (PARTITION BY host_id, minute / 60 ORDER BY minute) AS until_us,
+    coalesce(nullif(greatest(paid_us, sum(charged_us) OVER (PARTITION BY host_id, minute / 60)), 0), CAST(3600000000 AS BIGINT)) AS rated_us
+  FROM metered
+),
+rated AS (
+  -- a minute's part is what was shared by its end less what was by its start, so that minutes sum to their hour
+  SELECT *,
+    CAST(money_scale(list_usd, until_us, rated_us) - money_scale(list_usd, until_us - charged_us, rated_us) AS DECIMAL(38,12)) AS list_cost_usd,
+    CAST(money_scale(effective_usd, until_us, rated_us) - money_scale(effective_usd, until_us - charged_us, rated_us) AS DECIMAL(38,12)) AS effective_cost_usd,
+    CAST(money_scale(billed_usd, until_us, rated_us) - money_scale(billed_usd, until_us - charged_us, rated_us) AS DECIMAL(38,12)) AS billed_cost_usd
+  FROM shared
 ),
 charged AS (
   SELECT m.*, coalesce(m.bill_option, c.capacity_type, m.listed_option, 'on_demand') AS "option",
     CASE WHEN m.bill_option IS NOT NULL THEN 'bill' WHEN c.capacity_type IS NOT NULL THEN 'telemetry' WHEN m.listed_option IS NOT NULL THEN 'inventory' ELSE 'assumed' END AS option_source,
     -- the bill's rate of that hour: what the price book would hold under that option
     money_scale(CASE WHEN m.bill_option = 'on_demand' THEN m.list_usd ELSE m.effective_usd END, CAST(3600000000 AS BIGINT), m.rated_us) AS billed_usd_per_hour,
-    money_scale(m.list_usd, m.charged_us, m.rated_us) AS list_cost_usd,
-    money_scale(m.effective_usd, m.charged_us, m.rated_us) AS effective_cost_usd,
-    money_scale(m.billed_usd, m.charged_us, m.rated_us) AS billed_cost_usd,
+    CASE WHEN m.bill_option = 'on_demand' THEN m.list_cost_usd ELSE m.effective_cost_usd END AS rate_cost_usd,
     c.last_seen AS capacity_seen
-  FROM metered AS m
+  FROM rated AS m
   -- what a host said of itself in that hour
   LEFT JOIN capacity AS c ON c.host_id = m.host_id AND c.from_hour <= m.minute / 60 AND c.to_hour >= m.minute / 60
 ),
@@ -176,13 +190,16 @@ priced AS (
 )
 SELECT arrow_cast(c.minute * 60000000, 'Timestamp(Microsecond, Some("UTC"))') AS time, c.region, c.model,
   c.host_id, c.host_type, c."option", coalesce(c.usd_per_hour, c.billed_usd_per_hour) AS usd_per_hour, c.charged_us,
-  money_scale(coalesce(c.usd_per_hour, c.billed_usd_per_hour), c.charged_us, CAST(3600000000 AS BIGINT)) AS cost_usd,
+  CASE WHEN c.usd_per_hour IS NULL THEN c.rate_cost_usd ELSE money_scale(c.usd_per_hour, c.charged_us, CAST(3600000000 AS BIGINT)) END AS cost_usd,
   CASE
     WHEN c.usd_per_hour IS NULL AND c.billed_usd_per_hour IS NULL THEN 'no price'
-    WHEN c.usd_per_hour IS NULL THEN 'bill, ' || replace(c."option", '_', '-')
-    WHEN c.option_source = 'assumed' THEN 'list, assumed on-demand'
-    ELSE 'list, ' || replace(c."option", '_', '-')
-  END || CASE WHEN c.effective_cost_usd IS NULL AND c.usd_per_hour IS NOT NULL THEN coalesce(c.discount, '') ELSE '' END AS basis,
+    ELSE CASE
+      WHEN c.usd_per_hour IS NULL THEN 'bill, ' || replace(c."option", '_', '-')
+      WHEN c.option_source = 'assumed' THEN 'list, assumed on-demand'
+      ELSE 'list, ' || replace(c."option", '_', '-')
+    END || CASE WHEN c.effective_cost_usd IS NULL AND c.usd_per_hour IS NOT NULL THEN coalesce(c.discount, '') ELSE '' END
+      || coalesce('; charges in ' || c.unrated || ' have no rate', '')
+  END AS basis,
   c.as_of AS price_as_of,
   CASE WHEN c.usd_per_hour IS NULL AND c.billed_usd_per_hour IS NOT NULL THEN 'measured' ELSE c.confidence END AS price_confidence,
   CASE WHEN c.usd_per_hour IS NULL AND c.billed_usd_per_hour IS NOT NULL THEN 'bill' ELSE c.source END AS price_source,

@@ -135,6 +135,11 @@ impl<'k> View<'k> {
         matches!(self.by, By::Key(_))
     }
 
+    /// Whether what has no price is told in hours: nobody's hosts are a tenant's or a key's.
+    fn counts_hours(&self) -> bool {
+        self.is_by_key() || self.by == By::Tenant
+    }
+
     /// The policy that the table has yet to be put under: rows of an allocation key are asked for under one.
     fn reckoned(&self) -> Idle {
         if self.is_by_key() { Idle::Show } else { self.idle }
