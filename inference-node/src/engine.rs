@@ -167,7 +167,19 @@ pub enum StepTime {
     Measured {
         /// Time spent computing, not longer than the call.
         device: Duration,
+        /// How hard the tensor engines worked meanwhile, 0 to 1, where the engine can tell; power is modelled from it.
+        load: Option<f64>,
     },
+}
+
+impl StepTime {
+    /// How hard the tensor engines worked, 0 to 1. Of an engine that cannot tell it is all they can, which is an upper bound.
+    pub(crate) fn load(self) -> f64 {
+        match self {
+            StepTime::Modelled { load, .. } => load,
+            StepTime::Measured { load, .. } => load.unwrap_or(1.0),
+        }
+    }
 }
 
 /// What a step did.

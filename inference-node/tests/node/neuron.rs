@@ -65,6 +65,28 @@ async fn clients_of_all_ranks() {
     stub.assert_closed();
 }
 
+/// A chip at work draws more than one at rest: 100 tokens at 2 ms a step, and every step is modelled above the 26.25 W of an
+/// Inferentia2 at rest and at most at its 175 W. A meter that stands still while steps run would have 0 J, and one that calls the
+/// whole stretch rest 26.25 J for each second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_chip_under_load_draws_more_than_at_rest() {
+    let stub = Stub::new("execute_us 2000\n", &Compiled::default());
+    let world = start(&stub).await;
+    let answer = world.post("/v1/completions", &body(&[5, 6], 100, false)).await;
+    assert_eq!(answer.status(), 200);
+    let received = world.end().await;
+    let energy = received.points("hw.energy");
+    let ((from, begun, _), (to, joules, about)) = (&energy[0], energy.last().unwrap());
+    let seconds = (to - from) as f64 / 1e9;
+    let mean_w = (joules - begun) / seconds;
+    assert!(mean_w > 26.3 && mean_w <= 175.0, "{mean_w} W over {seconds} s");
+    for (key, value) in [("tokenwatt.energy_method", "load_curve"), ("tokenwatt.confidence", "assumed")] {
+        assert_eq!(about[key], value);
+    }
+    let power = received.points("hw.power");
+    assert!(!power.is_empty() && power.iter().all(|(_, watts, _)| (26.25..=175.0).contains(watts)), "{power:?}");
+}
+
 /// The device is lost while several answers are on their way: each of them ends with the reason, none with a whole answer, and
 /// the next call is served by the engine that started again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
