@@ -203,6 +203,11 @@ pub struct StepResult {
 pub struct Devices {
     /// Number of chips.
     pub count: u32,
+    /// What a chip is called on its host, without its number: `neuron` as the driver has it and every reader of its files, else
+    /// `chip`.
+    pub name: &'static str,
+    /// Number of the first chip on its host; the others follow it.
+    pub first: u32,
     /// Maker, such as `AWS`.
     pub vendor: String,
     /// Product name, such as `inferentia2`.

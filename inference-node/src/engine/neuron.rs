@@ -166,6 +166,8 @@ impl Neuron {
         let share = |bytes: u64| bytes / u64::from(count.max(1));
         Some(Devices {
             count,
+            name: "neuron",
+            first: self.config.first_core / CORES_PER_CHIP,
             vendor: "AWS".to_owned(),
             model: self.description.accelerator.clone()?,
             memory_total_bytes: memory.map(|(_, limit)| share(limit)),

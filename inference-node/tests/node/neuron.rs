@@ -1,5 +1,7 @@
 //! A node over libnrt: what clients and the collector see of it, and of a device that is lost.
 
+use std::collections::BTreeSet;
+
 use inference_node::engine::EngineKind;
 use serde_json::{Value, json};
 
@@ -80,11 +82,30 @@ async fn a_chip_under_load_draws_more_than_at_rest() {
     let seconds = (to - from) as f64 / 1e9;
     let mean_w = (joules - begun) / seconds;
     assert!(mean_w > 26.3 && mean_w <= 175.0, "{mean_w} W over {seconds} s");
-    for (key, value) in [("tokenwatt.energy_method", "load_curve"), ("tokenwatt.confidence", "assumed")] {
+    for (key, value) in
+        [("tokenwatt.energy_method", "load_curve"), ("tokenwatt.confidence", "assumed"), ("hw.id", "neuron0")]
+    {
         assert_eq!(about[key], value);
     }
     let power = received.points("hw.power");
     assert!(!power.is_empty() && power.iter().all(|(_, watts, _)| (26.25..=175.0).contains(watts)), "{power:?}");
+}
+
+/// A replica on cores 8 to 15 of a Trn1 has the chips 4 to 7, and calls them what the driver does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn chips_are_those_of_the_replicas_cores() {
+    let stub = Stub::new("family 2\ncores 32\n", &Compiled { ranks: 8, ..Compiled::default() });
+    let world = World::start(|config| {
+        config.engine.kind = EngineKind::Neuron;
+        config.engine.neuron.library = stub.library();
+        config.engine.neuron.model_dir = stub.model().to_owned();
+        config.engine.neuron.first_core = 8;
+    })
+    .await;
+    let received = world.end().await;
+    let named: BTreeSet<_> =
+        received.points("hw.energy").into_iter().map(|(_, _, about)| about["hw.id"].clone()).collect();
+    assert_eq!(named.into_iter().collect::<Vec<_>>(), ["neuron4", "neuron5", "neuron6", "neuron7"]);
 }
 
 /// The device is lost while several answers are on their way: each of them ends with the reason, none with a whole answer, and
