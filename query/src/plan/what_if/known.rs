@@ -154,6 +154,7 @@ pub(super) async fn models(scope: &Arc<Scope>) -> Result<Vec<PowerModel>> {
         boundary: word(row, 1),
         idle_w: number(row, 2),
         max_w: number(row, 3),
+        curve: Vec::new(),
         method: word(row, 4),
         effective_from_us: word(row, 9).parse().unwrap_or(i64::MAX),
         source: word(row, 5),
