@@ -144,6 +144,22 @@ pub fn of_power_models(rows: &[Listed], list: &str) -> Result<RecordBatch> {
     batch(&POWER_MODELS, columns)
 }
 
+/// Grid factors as rows of table `grid`; `list` names the list that they are from.
+///
+/// # Errors
+/// `Internal`.
+pub fn of_grid(rows: &[grid::list::Listed], list: &str) -> Result<RecordBatch> {
+    let mut columns: Vec<(&str, ArrayRef)> = vec![
+        ("region", text(rows.iter().map(|row| &row.region))),
+        ("gco2e_per_kwh", doubles(rows.iter().map(|row| row.gco2e_per_kwh))),
+        ("pue", doubles(rows.iter().map(|row| row.pue))),
+        ("method", optional(rows.iter().map(|row| row.method))),
+        ("list", text(rows.iter().map(|_| list))),
+    ];
+    columns.splice(0..0, dated(rows.iter().map(|row| &row.dated)));
+    batch(&GRID, columns)
+}
+
 /// Hosts as rows of table `inventory`; `list` names the list that they are from.
 ///
 /// # Errors
