@@ -133,6 +133,7 @@ impl Cpu {
             chips: None,
             slots: config.slots.max(1),
             max_len: config.max_len.clamp(2, trained.max(2)),
+            prompt_max: config.max_len.clamp(2, trained.max(2)),
             policy: Policy::TokenBudget,
             prefix_cache: false,
             calibration_error: None,

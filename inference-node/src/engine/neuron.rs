@@ -142,6 +142,7 @@ impl Neuron {
             chips: accelerator.map(|_| manifest.tensor_parallel.div_ceil(CORES_PER_CHIP)),
             slots: manifest.slots,
             max_len: manifest.max_len(),
+            prompt_max: manifest.prompt_max().min(manifest.max_len()),
             policy: Policy::NeuronSlots,
             prefix_cache: false,
             calibration_error: None,
@@ -272,7 +273,7 @@ impl Engine for Neuron {
     }
 
     fn open(&mut self, seq: SeqId, input: SequenceInput) -> Result<(), EngineError> {
-        let (length, most) = (input.prompt.len(), self.manifest.prompt_max() as usize);
+        let (length, most) = (input.prompt.len(), self.description.prompt_max as usize);
         if length == 0 || length > most {
             let reason = format!("prompt has {length} tokens, the compiled graphs take 1 to {most}");
             return Err(EngineError::Input { reason });

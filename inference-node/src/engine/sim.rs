@@ -151,6 +151,7 @@ impl Sim {
             chips: config.chips.or(Some(calibration.chips)),
             slots: config.slots.max(1),
             max_len: config.max_len.max(2),
+            prompt_max: config.max_len.max(2),
             policy: if compiled { Policy::NeuronSlots } else { Policy::TokenBudget },
             prefix_cache: true,
             calibration_error: Some(calibration.mean_error_percent() / 100.0),

@@ -71,6 +71,7 @@ mod tests {
             chips: None,
             slots: 1,
             max_len: 8,
+            prompt_max: 8,
             policy: Policy::TokenBudget,
             prefix_cache: false,
             calibration_error: None,

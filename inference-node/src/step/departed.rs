@@ -122,6 +122,7 @@ fn about() -> EngineDescription {
         chips: None,
         slots: 1,
         max_len: 128,
+        prompt_max: 128,
         policy: Policy::NeuronSlots,
         prefix_cache: false,
         calibration_error: None,

@@ -108,6 +108,28 @@ async fn chips_are_those_of_the_replicas_cores() {
     assert_eq!(named.into_iter().collect::<Vec<_>>(), ["neuron4", "neuron5", "neuron6", "neuron7"]);
 }
 
+/// A prompt that fits the longest sequence and no compiled graph is refused as too long before anything runs, as other engines refuse it;
+/// the longest that a graph takes is answered.
+#[tokio::test]
+async fn prompts_that_no_graph_takes() {
+    let compiled = Compiled::default();
+    let stub = Stub::new("", &compiled);
+    let mut manifest = stub.manifest(&compiled);
+    manifest["graphs"].as_array_mut().unwrap().retain(|graph| graph["neff"] != "prefill-256.neff");
+    stub.write("neuron.json", &manifest.to_string());
+    let world = start(&stub).await;
+    let long: Vec<i64> = (0..129).map(|id| id % 90).collect();
+    let answered = world.post("/v1/completions", &body(&long[..128], 2, false)).await;
+    assert_eq!(said(&[answered.json().await.unwrap()]), text(&continuation(&long[..128], 2)));
+    let refused = world.post("/v1/completions", &body(&long, 2, false)).await;
+    assert_eq!(refused.status(), 400);
+    let error = refused.json::<Value>().await.unwrap()["error"].clone();
+    assert_eq!(error["message"], "the model takes prompts of up to 128 tokens, the request's has 129");
+    assert_eq!((error["code"].as_str(), error["param"].as_str()), (Some("context_length_exceeded"), Some("prompt")));
+    world.end().await;
+    stub.assert_closed();
+}
+
 /// The device is lost while several answers are on their way: each of them ends with the reason, none with a whole answer, and
 /// the next call is served by the engine that started again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
