@@ -180,6 +180,32 @@ async fn power_models_are_taken_whole_or_not_at_all() {
     assert_eq!(sql(&world, row).lines().last(), Some("p5.48xlarge,3900.0,10200.0,0.25,7400.0,load_curve"));
 }
 
+/// Grid factors are a list like any other: market based grams and a PUE of the operator's own, beside what comes with Tokenwatt, as whole as
+/// they are refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn grid_factors_are_taken_whole_or_not_at_all() {
+    let world = World::new();
+    let head = "region,gco2e_per_kwh,method,pue,effective_from,source\n";
+    let good = "eu-west-1,12.5,market,1.07,2026-01-01,supplier 4\nus-east-1,,,1.3,2026-01-01,meter of the hall\n";
+    let bad = world.write("bad.csv", &format!("{head}{good}us-west-2,90,,1.1,2026-01-01,us\n"));
+    let (code, output) = import(&world, &["grid", text(&bad)]);
+    assert!(code == 65 && output.contains("`method` must say which grams these are"), "{code} {output}");
+    let (code, output) = import(&world, &["grid", text(&world.write("columns.csv", "region,watts\neu-west-1,1\n"))]);
+    assert!(
+        code == 65 && output.contains("columns unknown: watts") && output.contains("gco2e_per_kwh"),
+        "{code} {output}"
+    );
+    let list = world.write("grid.csv", &format!("{head}{good}"));
+    for said in ["green: 2 rows, 0 before", "green: 2 rows, as it was"] {
+        let (code, output) = import(&world, &["grid", "--list", "green", text(&list)]);
+        assert!(code == 0 && output.contains(said), "{code} {output}");
+    }
+    let rows = "SELECT region, gco2e_per_kwh, method, pue, as_of FROM grid WHERE list = 'green' ORDER BY region";
+    let rows = sql(&world, rows);
+    let rows: Vec<_> = rows.lines().skip(1).collect();
+    assert_eq!(rows, ["eu-west-1,12.5,market based,1.07,2026-01-01", "us-east-1,,,1.3,2026-01-01"]);
+}
+
 /// An inventory names hosts once; what nobody hears of is on a list with its price.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_inventory_tells_what_is_silent() {

@@ -176,8 +176,11 @@ pub struct RecordConfig {
     /// A batch that was not accepted this long after it was made is dropped and counted.
     #[serde(with = "service::config::duration")]
     pub give_up_after: Duration,
-    /// Where the kernel counts the energy of the processors, which a `cpu` node sends with its samples. Empty: it sends none.
+    /// Where the kernel counts the energy of the processors, for nodes that send it with their samples. Empty: they send none.
     pub rapl: PathBuf,
+    /// Whether the samples hold the energy of this host's processors. By default those of a `cpu` node do; say `true` for a proxy whose
+    /// engine computes on them, such as llama.cpp on the same host.
+    pub processors: Option<bool>,
 }
 
 impl Default for RecordConfig {
@@ -193,6 +196,7 @@ impl Default for RecordConfig {
             // The collector knows a batch that it has already stored for 15 minutes.
             give_up_after: Duration::from_secs(10 * 60),
             rapl: PathBuf::from(service::rapl::ROOT),
+            processors: None,
         }
     }
 }

@@ -170,7 +170,19 @@ pub enum StepTime {
     Measured {
         /// Time spent computing, not longer than the call.
         device: Duration,
+        /// How hard the tensor engines worked meanwhile, 0 to 1, where the engine can tell; power is modelled from it.
+        load: Option<f64>,
     },
+}
+
+impl StepTime {
+    /// How hard the tensor engines worked, 0 to 1. Of an engine that cannot tell it is all they can, which is an upper bound.
+    pub(crate) fn load(self) -> f64 {
+        match self {
+            StepTime::Modelled { load, .. } => load,
+            StepTime::Measured { load, .. } => load.unwrap_or(1.0),
+        }
+    }
 }
 
 /// What a step did.
@@ -194,6 +206,11 @@ pub struct StepResult {
 pub struct Devices {
     /// Number of chips.
     pub count: u32,
+    /// What a chip is called on its host, without its number: `neuron` as the driver has it and every reader of its files, else
+    /// `chip`.
+    pub name: &'static str,
+    /// Number of the first chip on its host; the others follow it.
+    pub first: u32,
     /// Maker, such as `AWS`.
     pub vendor: String,
     /// Product name, such as `inferentia2`.

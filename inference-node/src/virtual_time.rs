@@ -157,7 +157,7 @@ impl<'a> World<'a> {
         let result = self.engine.step(plan)?;
         let taken = match result.time {
             StepTime::Modelled { device, host, .. } => device + host,
-            StepTime::Measured { device } => device,
+            StepTime::Measured { device, .. } => device,
         };
         self.now_ns += u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX);
         self.scheduler.complete(plan);

@@ -13,6 +13,7 @@ mod federating;
 mod identity;
 mod keys;
 mod labels;
+mod meters;
 mod negotiated;
 mod opening;
 mod reading;

@@ -237,7 +237,7 @@ impl Engine for Cpu {
         Ok(StepResult {
             tokens,
             failed,
-            time: StepTime::Measured { device: started.elapsed() },
+            time: StepTime::Measured { device: started.elapsed(), load: None },
             // Every token takes the same products; what attention adds for a longer past is small beside them.
             weights: plan.work.iter().map(|work| u64::from(work.tokens)).collect(),
             padding_weight: 0,

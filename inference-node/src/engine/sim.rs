@@ -167,6 +167,8 @@ impl Sim {
         let known = step::hardware(&self.config.like).filter(|_| self.config.accelerator.is_none());
         Some(Devices {
             count: self.description.chips?,
+            name: if known.is_some_and(|machine| machine.family == Family::Neuron) { "neuron" } else { "chip" },
+            first: 0,
             vendor: known.map_or("unknown", |machine| machine.vendor).to_owned(),
             model: self.description.accelerator.clone()?,
             memory_total_bytes: known.map(|machine| machine.memory_bytes),

@@ -99,7 +99,7 @@ impl Outbox {
             records,
             parcels,
             spans: Spans::new(&origin),
-            metrics: Metrics::new(&origin, devices, Processors::open(&config.rapl, &origin, start_ns), start_ns),
+            metrics: Metrics::new(&origin, devices, Processors::open(config, &origin, start_ns), start_ns),
             batch: Vec::new(),
             held: Arc::clone(&held),
             lost: lost.clone(),

@@ -43,7 +43,7 @@ impl Metrics {
         let engine = vec![text(names::HW_ID, &origin.instance), text(names::HW_TYPE, "engine"), model.clone()];
         let chip = |devices: &Devices, index: u32| {
             vec![
-                text(names::HW_ID, &format!("chip{index}")),
+                text(names::HW_ID, &format!("{}{}", devices.name, devices.first + index)),
                 // OpenTelemetry has no other type for an accelerator; vendor and model tell it from a GPU.
                 text(names::HW_TYPE, "gpu"),
                 text(names::HW_VENDOR, &devices.vendor),

@@ -728,7 +728,7 @@ async fn plans_of_cost_stay_small() {
     ] {
         world.write(table, &[json!({"time": NOON})]).await;
     }
-    for (view, most) in [("node_cost", 160), ("replica_cost", 260), ("host_energy", 80), ("raw.costs_hours", 720)] {
+    for (view, most) in [("node_cost", 160), ("replica_cost", 260), ("host_energy", 140), ("raw.costs_hours", 780)] {
         let rows = world.rows(&format!("EXPLAIN SELECT * FROM {view}")).await;
         let plan = rows.iter().find(|row| row[0] == json!("physical_plan")).and_then(|row| row[1].as_str());
         let lines = plan.expect("a plan").lines().count();
