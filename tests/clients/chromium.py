@@ -71,6 +71,7 @@ def pages(driver, base):
         request: "Phases",
         "/cost": "Cost by region",
         "/cost?by=tenant&idle=share": "given to what calls used",
+        "/cost?by=key:k8s.namespace.name&idle=share": "Cost by k8s.namespace.name",
         "/power": "Output tokens per joule",
         "/alerts": "Firing",
         "/logs": "Records",
