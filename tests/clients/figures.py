@@ -44,7 +44,7 @@ const shown = root => [...root.querySelectorAll('details.data table')].map(t => 
   heads: [...t.tHead.rows[0].cells].map(text), rows: rows(t)}));
 return {
   failed: [...document.querySelectorAll('.card.error, #notices .card')].map(text),
-  pending: document.body.innerText.includes('It is on its way'),
+  pending: document.body.innerText.includes('on its way'),
   panels: [...document.querySelectorAll('section.panel[id]')].map(p => ({id: p.id,
     statements: [...p.querySelectorAll('details.sql li')].map(li => ({name: text(li.querySelector('b')), sql: text(li.querySelector('pre'))})),
     tables: tables(p), charts: charts(p), below: shown(p),
