@@ -223,10 +223,12 @@ fn rules(config: &Config) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules
 }
 
-/// DataFusion's rules for how plans are executed, and one that has to see what they made of it.
-fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+/// DataFusion's rules for how plans are executed, and one that has to see what they made of it, but for the filters that the last of
+/// them hands down: how far the first rows of a sort reach.
+pub(crate) fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
-    rules.push(Arc::new(OrderedWhole));
+    let filters = rules.iter().rposition(|rule| rule.name().starts_with("FilterPushdown"));
+    rules.insert(filters.unwrap_or(rules.len()), Arc::new(OrderedWhole));
     rules
 }
 

@@ -131,9 +131,9 @@ def browser():
 
 
 def opened(driver, path):
-    """A page, once its islands have started: when that was, when the largest paint was, how far it moved."""
+    """A page, once its islands have started and all its panels are there: when that was, when the largest paint was, how far it moved."""
     driver.get(BASE + path)
-    WebDriverWait(driver, PATIENCE_S).until(lambda _: driver.execute_script("return window.seen.ready > 0 && window.seen.lcp > 0"))
+    WebDriverWait(driver, PATIENCE_S).until(lambda _: driver.execute_script("return window.seen.ready > 0 && window.seen.lcp > 0 && !document.querySelector('[data-rest]')"))
     return driver.execute_script(
         "const went = performance.getEntriesByType('navigation')[0];"
         "return {...seen, first: went.responseStart, last: went.responseEnd, parsed: went.domInteractive, bytes: went.decodedBodySize}")

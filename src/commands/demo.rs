@@ -69,6 +69,9 @@ pub(crate) async fn run(common: &Common, flags: &Flags) -> Result<(), Failure> {
     if config.slo.is_empty() {
         config.slo = fleet::objectives();
     }
+    if config.cost.allocation_keys.is_empty() {
+        config.cost.allocation_keys = fleet::ALLOCATION_KEYS.map(str::to_owned).to_vec();
+    }
     let mut process = Process::start(&config)?;
     let deps = process.deps().clone();
     let ports = flags.ports(config.ui.http_addr.port() == 0);

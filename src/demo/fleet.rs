@@ -7,11 +7,14 @@ use gateway::config::{Identity as GatewayIdentity, Key, Node};
 use inference_node::config::Identity;
 use service::secret::Secret;
 use service::{Deps, Result};
+use telemetry::names;
 
 /// What gateways and nodes of the demo know of each other; both run in this process.
 const FLEET_SECRET: &str = "demo-fleet";
 /// The model all nodes serve, one with published step times on both kinds of hardware.
 pub(crate) const MODEL: &str = "Llama-3-8B";
+/// Environment of what everybody uses.
+pub(crate) const PRODUCTION: &str = "production";
 /// How much longer prefill takes on a faulty node.
 const PREFILL_SLOWDOWN: f64 = 20.0;
 /// Customers, with the API keys their applications use. One sends half of the calls, as in life.
@@ -21,6 +24,9 @@ pub(crate) const TENANTS: [(&str, &str, f64); 4] = [
     ("initech", "demo-key-initech", 0.15),
     ("umbrella", "demo-key-umbrella", 0.1),
 ];
+
+/// Attributes by which the demo's costs are split beside its tenants: what every node on EKS says of itself.
+pub(crate) const ALLOCATION_KEYS: [&str; 2] = [names::K8S_NAMESPACE, names::ENVIRONMENT];
 
 /// What is broken on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -52,6 +58,17 @@ enum Host {
     Trn1,
     /// Hardware that no price list and no power figure knows: shows what unknown looks like.
     Unlisted,
+}
+
+impl Host {
+    /// Namespace and environment of its server: what is new is tried by few, before it serves everybody.
+    fn owner(self) -> (&'static str, &'static str) {
+        match self {
+            Host::Inf2 => ("assistant", PRODUCTION),
+            Host::Trn1 => ("search", PRODUCTION),
+            Host::Unlisted => ("lab", "staging"),
+        }
+    }
 }
 
 /// The fleet.
@@ -199,6 +216,7 @@ fn node(plan: &Plan, region: &Region, place: u16, host: Host, port: u16) -> infe
             ("custom-npu.8x", "custom", "unknown")
         }
     };
+    let (namespace, environment) = host.owner();
     let faulty = match plan.faults {
         None => false,
         Some(Faults::Node) => region.name == "eu-west-1" && place == 0,
@@ -218,8 +236,8 @@ fn node(plan: &Plan, region: &Region, place: u16, host: Host, port: u16) -> infe
         region: Some(region.name.to_owned()),
         zone: Some(format!("{}{letter}", region.name)),
         cluster: Some(format!("demo-{}", region.short)),
-        namespace: Some("llm".to_owned()),
-        environment: Some("demo".to_owned()),
+        namespace: Some(namespace.to_owned()),
+        environment: Some(environment.to_owned()),
         pool: Some(pool.to_owned()),
         capacity_type: Some(capacity.to_owned()),
         ..Identity::default()
@@ -238,7 +256,7 @@ fn front(plan: &Plan, region: &Region, nodes: Vec<Node>, port: u16) -> gateway::
         identity: GatewayIdentity {
             instance: Some(format!("gateway-{}", region.short)),
             region: Some(region.name.to_owned()),
-            environment: Some("demo".to_owned()),
+            environment: Some(PRODUCTION.to_owned()),
             cluster: Some(format!("demo-{}", region.short)),
             ..GatewayIdentity::default()
         },
@@ -292,12 +310,19 @@ mod tests {
         assert_eq!(unknown, ["custom-npu.8x"]);
     }
 
-    /// A demo starts with objectives that its settings could hold.
+    /// A demo starts with objectives and allocation keys that its settings could hold, and its nodes say more than one value of each.
     #[test]
-    fn objectives_are_valid() {
+    fn objectives_and_keys_are_valid() {
         let mut faults = Vec::new();
         query::validate_slos(&objectives(), &mut faults);
+        let keys = ALLOCATION_KEYS.map(str::to_owned).to_vec();
+        telemetry::allocation::Settings { allocation_keys: keys, ..Default::default() }.validate(&mut faults);
         assert!(faults.is_empty(), "{faults:?}");
+
+        let said = |of: fn(&Identity) -> &Option<String>| {
+            configs(None).iter().filter_map(|config| of(&config.identity).clone()).collect::<BTreeSet<_>>().len()
+        };
+        assert_eq!((said(|node| &node.namespace), said(|node| &node.environment)), (3, 2));
     }
 
     /// The shares are the whole load.

@@ -19,6 +19,8 @@ use service::{Deps, Error, Result};
 use telemetry::names;
 use tonic::transport::{Channel, Endpoint};
 
+use super::fleet::PRODUCTION;
+
 /// Spans and records that wait to be sent; a demo makes about 30 a second.
 const SPANS_MAX: usize = 4_096;
 /// Most of them in one export.
@@ -243,7 +245,7 @@ fn resource(region: &str) -> Resource {
         text(names::SERVICE_NAME, "shopping-assistant"),
         text(names::SERVICE_INSTANCE_ID, &format!("shopping-assistant-{region}")),
         text(names::CLOUD_REGION, region),
-        text(names::ENVIRONMENT, "demo"),
+        text(names::ENVIRONMENT, PRODUCTION),
     ];
     Resource { attributes, ..Resource::default() }
 }

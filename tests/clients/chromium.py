@@ -27,7 +27,23 @@ def browser(scripts=True, flags=()):
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     if not scripts:
         options.add_experimental_option("prefs", {"profile.managed_default_content_settings.javascript": 2})
-    return webdriver.Chrome(options=options, service=webdriver.ChromeService("/usr/bin/chromedriver"))
+    return Browser(options=options, service=webdriver.ChromeService("/usr/bin/chromedriver"))
+
+
+class Browser(webdriver.Chrome):
+    """One whose pages are read once all their panels are there: those that take long come after the page, by themselves."""
+
+    def get(self, url):
+        super().get(url)
+        until_whole(self)
+
+    def get_part(self, url):
+        """The page as it is sent first."""
+        super().get(url)
+
+
+def until_whole(driver):
+    WebDriverWait(driver, PATIENCE_S).until(lambda _: not has(driver, "[data-rest]"), f"{driver.current_url} does not come whole")
 
 
 def text(driver):
@@ -71,6 +87,7 @@ def pages(driver, base):
         request: "Phases",
         "/cost": "Cost by region",
         "/cost?by=tenant&idle=share": "given to what calls used",
+        "/cost?by=key:k8s.namespace.name&idle=share": "Cost by k8s.namespace.name",
         "/power": "Output tokens per joule",
         "/alerts": "Firing",
         "/logs": "Records",

@@ -44,7 +44,7 @@ const shown = root => [...root.querySelectorAll('details.data table')].map(t => 
   heads: [...t.tHead.rows[0].cells].map(text), rows: rows(t)}));
 return {
   failed: [...document.querySelectorAll('.card.error, #notices .card')].map(text),
-  pending: document.body.innerText.includes('It is on its way'),
+  pending: document.body.innerText.includes('on its way'),
   panels: [...document.querySelectorAll('section.panel[id]')].map(p => ({id: p.id,
     statements: [...p.querySelectorAll('details.sql li')].map(li => ({name: text(li.querySelector('b')), sql: text(li.querySelector('pre'))})),
     tables: tables(p), charts: charts(p), below: shown(p),
@@ -398,7 +398,8 @@ def parts(panel, own, row, head):
     """Cost by one dimension: parts of a name are added up."""
     every = panel.rows[next(iter(panel.rows))]
     shown = row["cells"][0]["text"]
-    name = None if shown.startswith("no ") else shown
+    nameless = "__unattributed__" if "by=key" in panel.path else None
+    name = nameless if shown.startswith("no ") else shown
     if shown.startswith("nobody"):
         rows = [one for one in every if one["part"] != "requests"]
     elif "by=tenant" in panel.path:
@@ -639,6 +640,16 @@ def equal(driver, path):
     print("holds:", count, "numbers of", place, "are those of its SQL")
 
 
+def says_what_nodes_said(driver):
+    """The values of an allocation key are those that the demo's nodes send with all they send, and each priced one costs something."""
+    shown = opened(driver, "/cost?by=key:k8s.namespace.name")
+    table = next(panel for panel in shown["panels"] if panel["id"] == "pivot")["tables"][0]
+    costs = {row["cells"][0]["text"]: row["cells"][1]["text"] for row in table["rows"] if not row["total"]}
+    assert {"assistant", "search", "lab"} <= set(costs), f"values of the key: {costs}"
+    assert costs["lab"] == UNKNOWN != costs["assistant"], f"the one without a price alone has no cost: {costs}"
+    print("holds: a key's values are what nodes said, and one without a price costs nothing that is known")
+
+
 def fetched(link):
     with urllib.request.urlopen(BASE + link, timeout=PATIENCE_S) as reply:
         return reply.read()
@@ -718,9 +729,13 @@ def main():
         OBJECTIVE.update(next(row for row in Panel("/slo", shown["panels"][0]).rows["terms"] if row["name"] == objective.split("/")[-1]))
         node = link(driver, "/fleet", "#nodes tbody tr a")
         request = link(driver, "/requests?status=ok", "#requests tbody tr a")
+        # Rows of an allocation key are asked for under the policy for idle time.
+        by_key = [f"/cost?by=key:k8s.namespace.name&idle={policy}" for policy in ("show", "share", "hide")]
         for path in ("/", "/slo", objective, f"{objective}?box_low=0.5", "/latency", "/latency?metric=itl&by=region", "/latency?metric=e2e&at=gateway&by=model", "/fleet",
-                     "/region/eu-west-1", node, "/requests", request, "/cost", "/cost?by=tenant", "/power", "/alerts", "/logs", "/settings"):
+                     "/region/eu-west-1", node, "/requests", request, "/cost", "/cost?by=tenant", *by_key,
+                     "/cost?by=key:deployment.environment.name", "/power", "/alerts", "/logs", "/settings"):
             equal(driver, path)
+        says_what_nodes_said(driver)
         files_hold_the_same(driver, "/latency", "groups")
         for path in ("/", "/latency", "/cost"):
             images_are_the_charts(driver, path)

@@ -1,20 +1,26 @@
 """Uses the dashboard as people do, also when things go wrong.
 
-usage: scenarios.py URL BUNDLE QUIET HASTY
+usage: scenarios.py URL BUNDLE QUIET HASTY BINARY
     URL     a running demo
     BUNDLE  `bundle` when the servers serve one, else `none`: then only what needs no scripts is done
     QUIET   OTLP/HTTP and dashboard of a server without data, separated by a comma; this script sends it some
     HASTY   a dashboard on the same lake as QUIET whose queries have a millisecond
+    BINARY  `tokenwatt`, to start a dashboard of the demo of which some answers are held back
 
 `TOKENWATT_BROWSER_SECONDS` is how long a live page is watched (10 s; 120 for two minutes). Prints one line per thing that held; an
 assertion ends it.
 """
 
+import http.server
 import json
 import os
 import re
+import subprocess
 import sys
+import tempfile
+import threading
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 from datetime import datetime, timedelta, timezone
@@ -28,7 +34,7 @@ from chromium import browser, complaints, has, hydrated, pages, press, text, unt
 
 BASE, BUNDLE = sys.argv[1], sys.argv[2] == "bundle"
 QUIET_OTLP, QUIET = sys.argv[3].split(",")
-HASTY = sys.argv[4]
+HASTY, BINARY = sys.argv[4], sys.argv[5]
 WATCHED_S = float(os.environ.get("TOKENWATT_BROWSER_SECONDS", "10"))
 
 # Budgets of a first load, brotli: docs/performance.md.
@@ -141,7 +147,7 @@ def is_told_in_two_zones(driver):
     assert utc and [read(stamp) + timedelta(hours=5, minutes=30) for stamp in utc] == [read(stamp) for stamp in local], (utc[:2], local[:2])
     assert "started (Asia/Kolkata)" in text(driver)
     links = [link.get_attribute("href") for link in driver.find_elements(By.CSS_SELECTOR, ".rail .pages a, #requests tbody th a")]
-    assert all("tz=Asia/Kolkata" in link for link in links), f"the zone is lost on the way: {links[:3]}"
+    assert any("/request/" in link for link in links) and all("tz=Asia/Kolkata" in link for link in links), f"the zone is lost on the way: {links[:3]}"
     # Clocks in Ireland go back at 01:00 UTC on 25 October: two hours there are called 01:00 to 02:00.
     for from_, to, words in (("00:00", "01:00", "2026-10-25 01:00 IST – 01:00 GMT"), ("00:00", "02:00", "2026-10-25 01:00 IST – 02:00 GMT")):
         driver.get(f"{BASE}/requests?tz=Europe/Dublin&from=2026-10-25T{from_}Z&to=2026-10-25T{to}Z")
@@ -324,21 +330,59 @@ def is_not_told_to_a_name_that_leads_here():
 # ---- when things go wrong
 
 
-def does_without_wasm(driver):
+# What a browser says by itself of a file that did not come; everything else is ours, and an error is none of ours.
+NOT_COME = ("net::ERR_BLOCKED_BY_CLIENT",)
+
+
+def blocked(driver, *urls):
     driver.execute_cdp_cmd("Network.enable", {})
-    driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*.wasm"]})
-    for path, words in (("/", "Regions"), ("/latency", "Who is slow"), ("/requests?region=eu-west-1", "longest gap"), ("/sql?q=SELECT+1+AS+one", "served by")):
-        driver.get(BASE + path)
-        assert words in text(driver), f"{path} without WebAssembly:\n{text(driver)[:600]}"
-    driver.get(BASE + "/?range=1h")
-    driver.find_element(By.CSS_SELECTOR, ".rail a[href^='/fleet']").click()
-    assert "/fleet?range=1h" in driver.current_url
-    driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
-    said = complaints(driver)
-    assert any("Failed to fetch" in line for line in said) and not has(driver, "html.scripted"), f"WebAssembly was not blocked: {said}"
-    strange = [line for line in said if not any(word in line for word in (".wasm", "WebAssembly", "ERR_BLOCKED_BY_CLIENT", "Failed to fetch"))]
-    assert not strange, f"the console is not empty without WebAssembly: {strange}"
+    driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": list(urls)})
+
+
+def does_without_wasm(driver):
+    """WebAssembly, or the script that starts it, does not come: blocked by a proxy, or a newer version is being put in its place."""
+    for what in ("*.wasm", "*/ui-*.js"):
+        blocked(driver, what)
+        for path, words in (("/", "Regions"), ("/latency", "Who is slow"), ("/requests?region=eu-west-1", "longest gap"), ("/sql?q=SELECT+1+AS+one", "served by")):
+            driver.get(BASE + path)
+            assert words in text(driver), f"{path} without {what}:\n{text(driver)[:600]}"
+        until(driver, f"the editor does not wait for {what}", lambda: has(driver, ".editor"))
+        driver.get(BASE + "/?range=1h")
+        driver.find_element(By.CSS_SELECTOR, ".rail a[href^='/fleet']").click()
+        assert "/fleet?range=1h" in driver.current_url
+        assert not has(driver, "html.scripted"), f"{what} was not blocked"
+        told = [entry["message"] for entry in driver.get_log("browser")]
+        assert any("does without its islands" in line for line in told), f"nobody is told that {what} is missing: {told}"
+        strange = [line for line in told if "does without its islands" not in line and not any(word in line for word in (*NOT_COME, "preload"))]
+        assert not strange, f"the console says more without {what}: {strange}"
+    # What a page without islands does instead: it is loaded again, as without scripts.
+    driver.get(BASE + "/?range=5m")
+    driver.execute_script("document.body.dataset.before = ''")
+    until(driver, "a live page without islands is loaded again", lambda: not has(driver, "body[data-before]"))
+    blocked(driver)
+    complaints(driver)
     print("holds: pages are read and used while WebAssembly is blocked")
+
+
+def does_without_the_editor(driver):
+    """The editor's script does not come: the text area stays, and says why."""
+    blocked(driver, "*/editor-*.js")
+    driver.get(BASE + "/sql?q=SELECT+9+AS+nine")
+    hydrated(driver)
+    until(driver, "a page without its editor says so", lambda: "The editor did not load" in text(driver))
+    box = driver.find_element(By.ID, "q")
+    assert box.is_displayed() and not has(driver, ".editor"), "without its script there is no text area"
+    press(driver, "e")
+    assert driver.switch_to.active_element == box
+    box.send_keys(Keys.CONTROL, Keys.END)
+    box.send_keys(", 10 AS ten")
+    driver.find_element(By.CSS_SELECTOR, ".query button.main").click()
+    until(driver, "and a statement is typed and run all the same", lambda: "ten" in driver.current_url and "served by" in text(driver))
+    told = [entry["message"] for entry in driver.get_log("browser")]
+    assert any("editor did not load" in line for line in told), told
+    strange = [line for line in told if "editor did not load" not in line and not any(word in line for word in NOT_COME)]
+    assert not strange, f"the console says more without the editor: {strange}"
+    blocked(driver)
 
 
 def says_that_nothing_came(driver):
@@ -415,6 +459,77 @@ def says_that_it_took_too_long(driver):
     print("holds: a query that takes too long says so, and its neighbours stay")
 
 
+class Held:
+    """A dashboard of the demo's lake. What is asked with `part` in its statement is answered when it is let go."""
+
+    def __init__(self, part):
+        held, self.go = self, threading.Event()
+
+        class Between(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["content-length"]))
+                if part in json.loads(body)["sql"]:
+                    held.go.wait(60)
+                kept = {name: self.headers[name] for name in ("content-type", "accept") if name in self.headers}
+                try:
+                    answer = urllib.request.urlopen(urllib.request.Request(BASE + self.path, body, kept), timeout=60)
+                except urllib.error.HTTPError as refusal:
+                    answer = refusal
+                with answer:
+                    told = answer.read()
+                    self.send_response(answer.status)
+                    self.send_header("content-type", answer.headers["content-type"])
+                    self.send_header("content-length", str(len(told)))
+                    self.end_headers()
+                    self.wfile.write(told)
+
+            def log_message(self, *_):
+                pass
+
+        self.between = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Between)
+        threading.Thread(target=self.between.serve_forever, daemon=True).start()
+        self.home = tempfile.mkdtemp()
+        self.said = open(os.path.join(self.home, "said"), "w+", encoding="utf-8")
+        server = f"http://127.0.0.1:{self.between.server_address[1]}"
+        command = [BINARY, "ui", "--server", server, "--http", "127.0.0.1:0", "--state", os.path.join(self.home, "state")]
+        self.process = subprocess.Popen(command, stdout=self.said, stderr=subprocess.STDOUT, cwd=self.home)
+
+    def url(self):
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            with open(self.said.name, encoding="utf-8") as said:
+                lines = said.read().splitlines()
+            if any(line.startswith("ready") for line in lines):
+                return next(word.rstrip("/") for line in lines if line.startswith("dashboard") for word in line.split()[1:])
+            time.sleep(0.1)
+        raise AssertionError(f"no dashboard: {lines}")
+
+    def end(self):
+        self.go.set()
+        self.process.terminate()
+        self.process.wait(60)
+        self.between.shutdown()
+
+
+def comes_in_parts(driver, request):
+    """A panel that takes long does not hold its page: it comes when it is there, and nothing else moves."""
+    held = Held("ORDER BY choice, index")
+    try:
+        driver.get_part(held.url() + request)
+        seen = text(driver)
+        assert "Attributes" in seen and has(driver, "#trace .lanes"), f"a slow panel holds the page:\n{seen[:800]}"
+        assert "It is on its way" in driver.find_element(By.ID, "tokens").text and has(driver, "[data-rest]")
+        driver.execute_script("document.body.dataset.same = ''")
+        held.go.set()
+        until(driver, "a panel that takes long comes by itself", lambda: has(driver, "#tokens svg.chart.tokens"))
+        until(driver, "and then nothing is on its way", lambda: not has(driver, "[data-rest], .pending"))
+        assert bool(has(driver, "body[data-same]")) == BUNDLE, "with scripts the page stays, without it is loaded again"
+        assert "rest=" not in driver.current_url or not BUNDLE
+        quiet_console(driver, "of a page that comes in parts")
+    finally:
+        held.end()
+
+
 def main():
     for path in ("/", "/latency", "/sql?q=SELECT+1+AS+one"):
         fits_its_budget(path)
@@ -427,12 +542,14 @@ def main():
         is_told_in_two_zones(driver)
         leads_somewhere_everywhere(driver)
         goes_back_and_forward(driver)
+        comes_in_parts(driver, next(path for path in pages(driver, BASE) if path.startswith("/request/")))
         if BUNDLE:
             compares_a_box(driver)
             compares_a_box_of_an_objective(driver)
             is_used_by_keys_alone(driver)
             renews_without_moving(driver)
             does_without_wasm(driver)
+            does_without_the_editor(driver)
         print("holds: every scenario")
     finally:
         driver.quit()

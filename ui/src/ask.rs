@@ -1,14 +1,19 @@
 //! Questions to the query service, each with a deadline of its own.
 
+pub(crate) mod rest;
+
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rest::{Parts, Rest};
 use serde_json::Value;
 use telemetry::contract::{ApiError, QueryApi, SqlAnswer, SqlRequest};
 use tokio::sync::watch;
 
 use crate::panel::links::Versions;
+use crate::server::Visit;
 
 /// Rows that a panel reads at most; a chart's step is chosen so that it stays below.
 const PANEL_ROWS: usize = 20_000;
@@ -22,6 +27,8 @@ pub(crate) struct Asker {
     failing: Arc<Mutex<BTreeMap<&'static str, i64>>>,
     /// Answers that are dear and change slowly, by panel and scope.
     kept: Arc<Mutex<HashMap<String, Kept>>>,
+    /// Pages that were sent without some of their answers.
+    parts: Parts,
 }
 
 /// An answer that several visits share.
@@ -42,6 +49,10 @@ const KEPT_FOR_US: i64 = 30_000_000;
 const NOTHING_KEPT_FOR_US: i64 = 3_000_000;
 /// How long a page waits for a new answer when it has one to show.
 const PATIENCE: Duration = Duration::from_millis(400);
+/// How long it waits for one that is shown as soon as it is there.
+const PAGE_PATIENCE: Duration = Duration::from_millis(400);
+/// How long a page that goes on waits for answers that come together.
+const TOGETHER: Duration = Duration::from_millis(30);
 /// How long it waits for one that it can do without.
 const FIRST_PATIENCE: Duration = Duration::from_millis(1_500);
 /// An older answer is not shown in place of one that is on its way.
@@ -81,7 +92,7 @@ pub(crate) struct Failure {
 
 impl Asker {
     pub(crate) fn new(api: Arc<dyn QueryApi>, deadline: Duration) -> Self {
-        Self { api, deadline, failing: Arc::default(), kept: Arc::default() }
+        Self { api, deadline, failing: Arc::default(), kept: Arc::default(), parts: Parts::default() }
     }
 
     /// The same with failures of its own, to see how one page went.
@@ -98,6 +109,49 @@ impl Asker {
     pub(crate) async fn panel(&self, name: &'static str, now_us: i64, sql: String) -> Asked {
         let outcome = run(&*self.api, of_panel(&sql), self.deadline).await;
         self.told(name, now_us, sql, outcome)
+    }
+
+    /// Asks for a panel that no other waits for: what takes longer than a page waits is shown as soon as it is there. Only a page that
+    /// cannot be gone on with, such as an image, waits for all.
+    pub(crate) async fn in_time(&self, visit: &Visit, name: &'static str, sql: String) -> Asked {
+        let (mut coming, before) = visit.rest.ask(&self.api, name, &sql, self.deadline);
+        let patience = match (visit.is_patient, before) {
+            // The question ends by its own deadline.
+            (true, _) => self.deadline + PATIENCE,
+            (false, false) => PAGE_PATIENCE,
+            (false, true) => {
+                if coming.borrow().is_none() {
+                    visit.turn.get_or_init(|| visit.rest.more()).await;
+                }
+                TOGETHER
+            }
+        };
+        let waited = tokio::time::timeout(patience, coming.wait_for(Option::is_some)).await.ok();
+        let outcome = waited.map(|outcome| outcome.ok().and_then(|outcome| outcome.clone()));
+        let outcome = match outcome {
+            Some(outcome) => {
+                visit.rest.shown(name, &sql);
+                outcome.unwrap_or_else(|| Err(late(self.deadline)))
+            }
+            None if visit.is_patient => Err(late(self.deadline)),
+            None => {
+                visit.is_partial.store(true, Ordering::Relaxed);
+                Err(coming_soon())
+            }
+        };
+        self.told(name, visit.now_us, sql, outcome)
+    }
+
+    /// What a page that was sent in part goes on with.
+    pub(crate) fn part(&self, number: u64, here: &str) -> Option<Arc<Rest>> {
+        self.parts.find(number, here)
+    }
+
+    /// Notes how a page was sent; its number, if there is more to come.
+    pub(crate) fn sent(&self, visit: &Visit) -> Option<u64> {
+        let is_partial = visit.is_partial.load(Ordering::Relaxed);
+        self.parts.sent(&visit.rest, !is_partial);
+        is_partial.then_some(visit.rest.number)
     }
 
     /// Asks for a panel whose answer is dear and changes slowly: `key` says what it is about, apart from the time. The
@@ -223,6 +277,14 @@ fn on_its_way() -> ApiError {
         message: "This takes longer than a page waits. It is on its way, and shown when the page is renewed."
             .to_owned(),
         hint: None,
+    }
+}
+
+/// The same of an answer that the page itself goes and gets.
+fn coming_soon() -> ApiError {
+    ApiError {
+        message: "This takes longer than the rest of the page. It is on its way, and comes here by itself.".to_owned(),
+        ..on_its_way()
     }
 }
 

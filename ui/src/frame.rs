@@ -16,7 +16,7 @@ use crate::islands::{Cursor, Keys, Live, ThemeSwitch};
 use crate::panel::StandsStill;
 use crate::panel::links::HasApi;
 use crate::panel::picture::Here;
-use crate::server::{App, Visit, cookies};
+use crate::server::{App, REST, Visit, cookies};
 use crate::sql;
 use crate::urlstate::{Dimension, Fields, Scope, rfc3339};
 use crate::zone::{self, Local};
@@ -230,10 +230,11 @@ fn rendered(app: &App, visit: &Visit, make: impl FnOnce() -> Sheet) -> (Place, S
             provide_context(pictures.clone());
         }
         let sheet = make();
-        let (place, head) = (sheet.place, head(app, visit, &sheet));
+        let rest = app.asker.sent(visit);
+        let (place, head) = (sheet.place, head(app, visit, &sheet, rest));
         let body = match &app.shared {
             Some(shared) => alone::shared(visit, sheet, shared).to_html(),
-            None => body(app, visit, sheet).to_html(),
+            None => body(app, visit, sheet, rest).to_html(),
         };
         (place, document(visit, &head, &body))
     })
@@ -243,7 +244,7 @@ fn rendered(app: &App, visit: &Visit, make: impl FnOnce() -> Sheet) -> (Place, S
 pub(crate) fn render_alone(app: &App, visit: &Visit, title: &str, make: impl FnOnce() -> AnyView) -> String {
     Owner::new().with(|| {
         let sheet = Sheet::new(title, Place::Elsewhere, Scope::default());
-        let head = head(app, visit, &sheet);
+        let head = head(app, visit, &sheet, None);
         document(visit, &head, &alone::plain(visit, make()).to_html())
     })
 }
@@ -252,9 +253,15 @@ fn document(visit: &Visit, head: &str, body: &str) -> String {
     format!("<!doctype html><html lang=\"en\" data-theme=\"{}\">{head}{body}</html>", visit.theme.name())
 }
 
-fn head(app: &App, visit: &Visit, sheet: &Sheet) -> String {
-    let reload = (sheet.renews && sheet.scope.live && sheet.scope.follows_now()).then(|| {
-        let meta = format!("<meta http-equiv=\"refresh\" content=\"{RELOAD_S}\">");
+/// `rest` is the number of a page that is sent in part: a browser without scripts goes on with it at once.
+fn head(app: &App, visit: &Visit, sheet: &Sheet, rest: Option<u64>) -> String {
+    let is_live = sheet.renews && sheet.scope.live && sheet.scope.follows_now();
+    let again = rest.map(|rest| {
+        let sign = if visit.query.is_empty() { '?' } else { '&' };
+        format!("0;url={}{sign}{REST}={rest}", visit.here)
+    });
+    let reload = again.or_else(|| is_live.then(|| RELOAD_S.to_string())).map(|again| {
+        let meta = format!("<meta http-equiv=\"refresh\" content=\"{}\">", viz::escape(&again));
         // With islands on the page only a browser without scripts needs to load it again.
         if app.scripts.is_some() { format!("<noscript>{meta}</noscript>") } else { meta }
     });
@@ -275,7 +282,7 @@ fn head(app: &App, visit: &Visit, sheet: &Sheet) -> String {
     )
 }
 
-fn body(app: &App, visit: &Visit, sheet: Sheet) -> impl IntoView {
+fn body(app: &App, visit: &Visit, sheet: Sheet, rest: Option<u64>) -> impl IntoView {
     let bar = sheet.choices.as_ref().map(|choices| scope::bar(visit, &sheet, choices));
     // Pages without a scope, such as a refused statement, have no data to be fresh or not.
     // Nor is a reader of a part told how fresh the whole is.
@@ -283,6 +290,8 @@ fn body(app: &App, visit: &Visit, sheet: Sheet) -> impl IntoView {
     let fresh = (sheet.freshness.is_some() || is_due).then(|| freshness(sheet.freshness));
     let dialogs = keys::dialogs(&sheet.scope, sheet.choices.as_ref());
     let notices = notices(&sheet);
+    let rest =
+        rest.map(|rest| view! { <span class="chip rest" data-rest=rest role="status">"more is on its way"</span> });
     view! {
         <body>
             <a class="skip" href="#main">"Skip to the numbers"</a>
@@ -291,6 +300,7 @@ fn body(app: &App, visit: &Visit, sheet: Sheet) -> impl IntoView {
                 <header class="top">
                     <div class="name">{trail(&sheet.trail)}<h1>{sheet.title.clone()}</h1></div>
                     {app.reader.as_deref().and_then(reader::bounds)}
+                    <div id="rest" data-refresh="">{rest}</div>
                     <div id="freshness" class="fresh" data-refresh="">{fresh}</div>
                     {(sheet.renews && sheet.scope.follows_now()).then(|| live(visit, &sheet))}
                     {reader::share(app, visit, sheet.place)}

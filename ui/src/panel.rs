@@ -111,7 +111,7 @@ pub(crate) fn answered(visit: &Visit, asked: &Asked, show: impl FnOnce(&Answer) 
 /// What failed, since when, how to try again, and the statement.
 pub(crate) fn failed(visit: &Visit, failure: &Failure, sql: &str) -> AnyView {
     if failure.error.kind == PENDING {
-        return hint(failure.error.message.clone());
+        return view! { <p class="hint pending">{failure.error.message.clone()}</p> }.into_any();
     }
     if failure.error.kind == "denied" {
         return hint(format!("Not shown here: {}.", failure.error.message));

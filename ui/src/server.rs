@@ -9,6 +9,7 @@ mod share;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use axum::Router;
@@ -19,10 +20,12 @@ use axum::routing::{get, post};
 use service::clock::SharedClock;
 use service::principal::Principal;
 use telemetry::contract::QueryApi;
+use tokio::sync::OnceCell;
 use tower_http::compression::CompressionLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
 
 use crate::ask::Asker;
+use crate::ask::rest::Rest;
 use crate::assets::{self, Bundle};
 use crate::frame::Theme;
 use crate::panel::picture::Pictures;
@@ -99,6 +102,14 @@ pub(crate) struct Visit {
     pub(crate) begun: Duration,
     /// Whoever wants the page's charts by themselves.
     pub(crate) pictures: Option<Pictures>,
+    /// What the page asks, from its first response to its last.
+    pub(crate) rest: Arc<Rest>,
+    /// Whether it waits for all of its answers: an image, a page by a link, a page that is renewed as a whole.
+    pub(crate) is_patient: bool,
+    /// Whether an answer is missing that is on its way.
+    pub(crate) is_partial: AtomicBool,
+    /// Done once the page has waited for more than was shown before.
+    pub(crate) turn: OnceCell<()>,
 }
 
 impl Visit {
@@ -211,11 +222,39 @@ impl App {
     }
 
     fn visit(&self, path: &str, query: Option<String>, headers: &HeaderMap) -> Visit {
-        let query = query.unwrap_or_default();
+        let (query, rest) = without_rest(query.unwrap_or_default());
         let here = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
         let clock = &self.options.clock;
-        let (now_us, begun) = (clock.now_us(), clock.monotonic());
-        Visit { here, query, theme: Theme::from_cookies(headers), now_us, begun, pictures: None }
+        let is_patient = self.shared.is_some() || rest.as_deref() == Some(ALL);
+        let number = rest.and_then(|rest| rest.parse().ok());
+        let rest = number.and_then(|number| self.asker.part(number, &here));
+        let rest = rest.unwrap_or_else(|| Rest::new(&here, clock.now_us()));
+        Visit {
+            here,
+            query,
+            theme: Theme::from_cookies(headers),
+            now_us: rest.now_us,
+            begun: clock.monotonic(),
+            pictures: None,
+            rest,
+            is_patient,
+            is_partial: AtomicBool::new(false),
+            turn: OnceCell::new(),
+        }
+    }
+}
+
+/// The field by which a page is gone on with ([`Rest`]), or renewed as a whole. It is no part of the page's address.
+pub(crate) const REST: &str = "rest";
+/// Its value where all answers are waited for.
+const ALL: &str = "all";
+
+/// A query without that field, and its value.
+fn without_rest(query: String) -> (String, Option<String>) {
+    let of = |pair: &str| pair.strip_prefix(REST).and_then(|value| value.strip_prefix('=')).map(str::to_owned);
+    match query.split('&').find_map(of) {
+        None => (query, None),
+        Some(rest) => (query.split('&').filter(|pair| of(pair).is_none()).collect::<Vec<_>>().join("&"), Some(rest)),
     }
 }
 

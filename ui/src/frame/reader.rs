@@ -11,10 +11,10 @@ use crate::urlstate::Fields;
 /// Tenants or regions named in the frame at most; the rest is counted.
 const NAMED: usize = 3;
 
-/// The reader's name, and the way out.
+/// The reader's name, and the way out, on which the browser forgets the statements that it kept for that name.
 pub(super) fn signed_in(reader: &Principal) -> AnyView {
     view! {
-        <form class="reader" method="post" action="/logout" aria-label="Signed in">
+        <form class="reader" method="post" action="/logout" aria-label="Signed in" data-of=reader.name.clone()>
             <span title=format!("signed in as {}", reader.name)>{reader.name.clone()}</span>
             <button>"Sign out"</button>
         </form>

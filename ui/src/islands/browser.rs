@@ -54,7 +54,7 @@ pub(super) fn renew(on: RwSignal<bool>, every_s: u32) {
         }
         busy.set_value(true);
         leptos::task::spawn_local(async move {
-            if let Err(error) = renew_once().await {
+            if let Err(error) = renew_once("all").await {
                 leptos::logging::warn!("panels were not renewed: {error:?}");
                 age();
             }
@@ -64,19 +64,47 @@ pub(super) fn renew(on: RwSignal<bool>, every_s: u32) {
     set_interval(tick, Duration::from_secs(u64::from(every_s.max(1))));
 }
 
-async fn renew_once() -> Result<(), JsValue> {
+/// Goes on with a page that was sent in part, until all of its panels are there.
+pub(super) fn complete() {
+    leptos::task::spawn_local(async move {
+        while let Some(rest) = document().and_then(|document| rest_of(&document)) {
+            if let Err(error) = renew_once(&rest).await {
+                leptos::logging::warn!("the rest of the page did not come: {error:?}");
+                return;
+            }
+        }
+    });
+}
+
+/// The number of a page that was sent in part.
+fn rest_of(document: &Document) -> Option<String> {
+    document.query_selector("[data-rest]").ok()??.get_attribute("data-rest")
+}
+
+/// Asks for the page again and puts what is new into its place. `rest` is what of it is waited for: `all`, or what a page of that
+/// number was sent without.
+async fn renew_once(rest: &str) -> Result<(), JsValue> {
     let window = web_sys::window().ok_or(JsValue::NULL)?;
     let document = window.document().ok_or(JsValue::NULL)?;
-    let here = window.location().href()?;
+    let (path, query) = (window.location().pathname()?, window.location().search()?);
+    let sign = if query.is_empty() { '?' } else { '&' };
+    let here = format!("{path}{query}{sign}rest={rest}");
     let response: Response = JsFuture::from(window.fetch_with_str(&here)).await?.dyn_into()?;
     if !response.ok() {
         return Err(JsValue::from_f64(f64::from(response.status())));
     }
     let html = JsFuture::from(response.text()?).await?.as_string().unwrap_or_default();
     let fresh = DomParser::new()?.parse_from_string(&html, SupportedType::TextHtml)?;
+    // Panels that were not there before come with the whole of what they stand in.
+    let is_known = |panel: &Element| document.get_element_by_id(&panel.id()).is_some();
+    if let (Some(main), Some(newer)) = (document.get_element_by_id("main"), fresh.get_element_by_id("main"))
+        && !all(&fresh, "main [data-refresh]").iter().all(is_known)
+    {
+        swap(&main, &newer);
+    }
     for panel in all(&document, "[data-refresh]") {
         let Some(newer) = fresh.get_element_by_id(&panel.id()) else { continue };
-        if !in_use(&document, &panel) {
+        if !in_use(&document, &panel) || matches!(panel.query_selector(".pending"), Ok(Some(_))) {
             swap(&panel, &newer);
         }
     }

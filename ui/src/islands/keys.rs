@@ -1,4 +1,4 @@
-//! Keys, the palette, copying and zooming by drag: what only scripts can do for a whole page.
+//! Keys, the palette, copying, zooming by drag, and what a page was sent without: what only scripts can do for a whole page.
 
 use leptos::prelude::*;
 
@@ -10,5 +10,7 @@ pub fn Keys() -> impl IntoView {
     super::browser::keyboard::listen();
     #[cfg(feature = "hydrate")]
     super::browser::brush::listen();
+    #[cfg(feature = "hydrate")]
+    super::browser::complete();
     view! { <span hidden></span> }
 }

@@ -41,7 +41,7 @@ pub(crate) async fn page(app: &App, visit: &Visit, trace: &str, span: &str) -> S
         Some(at) => (at.saturating_sub(AROUND_US), at.saturating_add(AROUND_US)),
         None => (visit.now_us - KEPT_US, visit.now_us + 600_000_000),
     };
-    let ask = |name, sql| app.asker.panel(name, visit.now_us, sql);
+    let ask = |name, sql| app.asker.in_time(visit, name, sql);
     let request =
         ask("request.row", request_sql(&Key { trace, span, window, own: window, host: None, instance: None })).await;
     // The rest of a request is found faster once it is known when it ran.
@@ -136,7 +136,7 @@ fn found(visit: &Visit, row: &Row<'_>, parts: &Parts<'_>) -> AnyView {
     let cost = answered(visit, &parts.cost, |answer| facts::cost(answer, row));
     let energy = answered(visit, &parts.energy, facts::energy);
     view! {
-        <p class="lead">{sentence(row)}" "{rank::sentence(parts.rank.as_ref(), row)}</p>
+        <p class="lead" id="lead" data-refresh="">{sentence(row)}" "{rank::sentence(parts.rank.as_ref(), row)}</p>
         {panel("phases", "Phases", "where its time went, as the place that measured it says", &[Some(parts.request), parts.rank.as_ref()].into_iter().flatten().collect::<Vec<_>>(), lanes::phases(row))}
         {panel("tokens", "Tokens", "a stroke per token when it left the engine; height is the gap before it, log scale; below, how the engine stood", &[&parts.tokens, &parts.engine], timeline)}
         {panel("trace", "Trace", "all spans on one axis; of the wait: the share of the time to the user's first token that a span ran in", &[&parts.spans], lanes)}

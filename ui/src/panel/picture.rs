@@ -89,6 +89,8 @@ pub(crate) fn in_zone<T>(local: zone::Local, make: impl FnOnce() -> T) -> T {
 
 const WIDTH: usize = 960;
 const MARGIN: usize = 20;
+/// Room for the labels of the chart's rows, left of it.
+const ROWS: usize = 56;
 /// Where the chart begins.
 const TOP: usize = 62;
 /// Heights of a legend's line and of the foot.
@@ -103,7 +105,8 @@ pub(crate) fn image(picture: &Picture, theme: Theme, from: &str) -> String {
     let (inner, chart_height) = unwrapped(&picture.svg);
     let rows = rows(&picture.legend);
     let height = TOP + chart_height + 10 + rows.len() * LINE + FOOT;
-    let wide = WIDTH - 2 * MARGIN;
+    let left = MARGIN + ROWS;
+    let wide = WIDTH - MARGIN - left;
     let mut out = String::with_capacity(inner.len() + 8192);
     // Writing to a string cannot fail, here and below.
     let _ = write!(
@@ -114,7 +117,10 @@ pub(crate) fn image(picture: &Picture, theme: Theme, from: &str) -> String {
     );
     let _ = write!(out, r#"<text class="title" x="{MARGIN}" y="28">{}</text>"#, escape(&picture.title));
     let _ = write!(out, r#"<text class="said" x="{MARGIN}" y="47">{}</text>"#, escape(&stretch(picture)));
-    let _ = write!(out, r#"<svg x="{MARGIN}" y="{TOP}" width="{wide}" height="{chart_height}">{inner}</svg>"#);
+    let _ = write!(
+        out,
+        r#"<svg x="{left}" y="{TOP}" width="{wide}" height="{chart_height}" overflow="visible">{inner}</svg>"#
+    );
     let mut y = TOP + chart_height + 10;
     for row in rows {
         y += LINE;

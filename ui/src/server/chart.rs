@@ -25,7 +25,7 @@ pub(super) async fn svg(State(app): State<App>, RawQuery(query): RawQuery, heade
     let (path, query) =
         page.split_once('?').map_or((page.as_str(), None), |(path, query)| (path, Some(query.to_owned())));
     let pictures = Pictures::default();
-    let visit = Visit { pictures: Some(pictures.clone()), ..app.visit(path, query, &headers) };
+    let visit = Visit { pictures: Some(pictures.clone()), is_patient: true, ..app.visit(path, query, &headers) };
     if !drawn(&app, &visit, path).await {
         return (StatusCode::NOT_FOUND, format!("{path} is no page with charts")).into_response();
     }

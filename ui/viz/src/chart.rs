@@ -172,7 +172,7 @@ pub fn svg(chart: &LineChart, hover: &str) -> String {
     for (y, label) in &frame.rows {
         let y = y + TOP;
         let _ = write!(out, r#"<line class="grid" x1="0" x2="100%" y1="{y:.1}" y2="{y:.1}"/>"#);
-        let _ = write!(labels, r#"<text class="tick" x="0" y="{:.1}">{}</text>"#, y - 4.0, escape(label));
+        row(&mut labels, y, label);
     }
     axis(&mut out, &frame.columns, TOP + PLOT);
     open_plot(&mut out, TOP, PLOT);
@@ -188,8 +188,7 @@ pub fn svg(chart: &LineChart, hover: &str) -> String {
     out.push_str(&labels);
     if let Some((y, name)) = &frame.limit {
         let y = y + TOP;
-        let _ = write!(out, r#"<line class="limit" x1="0" x2="100%" y1="{y:.1}" y2="{y:.1}"/>"#);
-        let _ = write!(out, r#"<text class="tick limit" x="64" y="{:.1}">{}</text>"#, y - 4.0, escape(name));
+        limit(&mut out, y, name);
     }
     close(&mut out, TOP, PLOT);
     out
@@ -204,6 +203,17 @@ pub(crate) fn open(out: &mut String, title: &str, hover: &str, height: f64) {
         escape(title),
         escape(hover),
     );
+}
+
+/// The label of a line of the grid. It stands left of the chart, where the style sheet and the image leave room, so that it lies over no data.
+pub(crate) fn row(out: &mut String, y: f64, label: &str) {
+    let _ = write!(out, r#"<text class="tick end" x="-8" y="{:.1}">{}</text>"#, y + 4.0, escape(label));
+}
+
+/// A line not to pass, with its name above it.
+pub(crate) fn limit(out: &mut String, y: f64, name: &str) {
+    let _ = write!(out, r#"<line class="limit" x1="0" x2="100%" y1="{y:.1}" y2="{y:.1}"/>"#);
+    let _ = write!(out, r#"<text class="tick limit" x="4" y="{:.1}">{}</text>"#, y - 4.0, escape(name));
 }
 
 /// The line and the box that the pointer moves, and the end of the chart.

@@ -6,10 +6,9 @@
 
 use std::fmt::Write;
 
-use crate::chart::{axis, close, open, open_plot};
+use crate::chart::{self, axis, close, open, open_plot, row};
 use crate::format::{self, Unit};
 use crate::hover::Levels;
-use crate::markup::escape;
 use crate::path::{self, Rect};
 use crate::scale::Scale;
 use crate::zone::Zone;
@@ -89,8 +88,7 @@ pub fn svg(map: &HeatMap, hover: &str) -> String {
         let Some(place) = y.at(value.log2() * 4.0).map(|place| place + TOP) else { continue };
         // Writing to a string cannot fail, here and below.
         let _ = write!(out, r#"<line class="grid" x1="0" x2="100%" y1="{place:.1}" y2="{place:.1}"/>"#);
-        let label = format::tick(value, map.unit);
-        let _ = write!(labels, r#"<text class="tick" x="0" y="{:.1}">{}</text>"#, place - 4.0, escape(&label));
+        row(&mut labels, place, &format::tick(value, map.unit));
     }
     axis(&mut out, &columns, TOP + PLOT);
     open_plot(&mut out, TOP, PLOT);
@@ -103,8 +101,7 @@ pub fn svg(map: &HeatMap, hover: &str) -> String {
     if let Some((limit, name)) = map.limit.as_ref().filter(|(limit, _)| *limit >= bound(low) && *limit <= bound(high))
         && let Some(place) = y.at(limit.log2() * 4.0).map(|place| place + TOP)
     {
-        let _ = write!(out, r#"<line class="limit" x1="0" x2="100%" y1="{place:.1}" y2="{place:.1}"/>"#);
-        let _ = write!(out, r#"<text class="tick limit" x="64" y="{:.1}">{}</text>"#, place - 4.0, escape(name));
+        chart::limit(&mut out, place, name);
     }
     close(&mut out, TOP, PLOT);
     out

@@ -4,9 +4,8 @@
 
 use std::fmt::Write;
 
-use crate::chart::{LineChart, axis, close, open, open_plot};
+use crate::chart::{LineChart, axis, close, open, open_plot, row};
 use crate::format;
-use crate::markup::escape;
 use crate::path::{self, Rect};
 use crate::scale::Scale;
 use crate::{WIDTH, tick};
@@ -31,8 +30,7 @@ pub fn svg(chart: &LineChart, styles: &[&str], hover: &str) -> String {
         let Some(place) = y.at(*value).map(|place| place + TOP) else { continue };
         // Writing to a string cannot fail, here and below.
         let _ = write!(out, r#"<line class="grid" x1="0" x2="100%" y1="{place:.1}" y2="{place:.1}"/>"#);
-        let label = format::tick(*value, chart.unit);
-        let _ = write!(labels, r#"<text class="tick" x="0" y="{:.1}">{}</text>"#, place - 4.0, escape(&label));
+        row(&mut labels, place, &format::tick(*value, chart.unit));
     }
     let columns = tick::time(chart.span_us, &chart.zone, 6).into_iter();
     let columns: Vec<_> = columns.filter_map(|(at, label)| Some((x.percent(at as f64)?, label))).collect();

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use crate::chart::{axis, open_plot, rounded};
+use crate::chart::{axis, open_plot, rounded, row};
 use crate::format::{self, Unit};
 use crate::hover::{Hover, HoverSeries};
 use crate::markup::escape;
@@ -136,8 +136,7 @@ fn gaps(out: &mut String, tokens: &[Token], x: &Scale) {
     for gap in &ticks {
         let Some(place) = y.at(*gap).map(|place| place + TOP) else { continue };
         let _ = write!(out, r#"<line class="grid" x1="0" x2="100%" y1="{place:.1}" y2="{place:.1}"/>"#);
-        let label = format::tick(*gap, Unit::Seconds);
-        let _ = write!(out, r#"<text class="tick" x="0" y="{:.1}">{}</text>"#, place - 4.0, escape(&label));
+        row(out, place, &format::tick(*gap, Unit::Seconds));
     }
     let _ = write!(out, r#"<line class="base" x1="0" x2="100%" y1="{0}" y2="{0}"/>"#, TOP + GAPS);
     open_plot(out, TOP, GAPS);

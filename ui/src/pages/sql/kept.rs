@@ -14,7 +14,7 @@ pub(super) fn dialog(of: &str) -> AnyView {
     let whose = match of {
         "everybody" => "Kept in this browser alone; nothing of it is sent anywhere.".to_owned(),
         name => format!(
-            "Kept in this browser alone, for {name}; nothing of it is sent anywhere. Signing out does not forget them: whoever uses this browser can read them."
+            "Kept in this browser alone, for {name}; nothing of it is sent anywhere. Signing out forgets all of them: what shall last is a bookmark, as a statement is in the address of its page."
         ),
     };
     view! {

@@ -490,7 +490,9 @@ async fn a_link_shows_one_page_with_the_rights_of_whoever_made_it() {
     for part in ["data-editor", "id=\"kept\"", "data-key=\"h\"", "data-png"] {
         assert!(!html.contains(part), "{part}");
     }
-    assert!(house.see("/sql?q=SELECT+1", &acme).await.1.contains("data-editor=\"acme\""), "for each reader apart");
+    let (_, own) = house.see("/sql?q=SELECT+1", &acme).await;
+    assert!(own.contains("data-editor=\"acme\""), "for each reader apart");
+    assert!(own.contains("action=\"/logout\"") && own.contains("data-of=\"acme\""), "signing out forgets them");
     // It is not a session, whoever looks at it: with one's own session the page has the sharer's rights.
     let ann = house.signed_in(&house.ann).await;
     let (_, seen) = house.see(&link, &ann).await;

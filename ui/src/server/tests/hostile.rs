@@ -132,7 +132,7 @@ async fn no_text_of_telemetry_becomes_markup_on_any_page() {
             let bytes = response.into_body().collect().await.unwrap().to_bytes();
             let html = String::from_utf8(bytes.to_vec()).unwrap();
             assert_eq!(broken_out(&html), None, "{path} with {payload}");
-            shown += usize::from(html.contains("alert(1)"));
+            shown += usize::from(main(&html).contains("alert(1)"));
         }
     }
     assert!(shown > 100, "{shown} pages showed a payload as text");
