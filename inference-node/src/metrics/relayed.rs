@@ -70,14 +70,12 @@ impl RelayedCalls {
 
 /// The calls that the engine has from here, and those that wait here, whichever model they ask for.
 fn gauges(registry: &Registry, labels: &[(&str, String)], turns: &Turns) {
-    let read: [(&str, &str, fn(&Turns) -> u32); 2] = [
-        (names::ENGINE_RUNNING, "Calls that the engine has.", Turns::running),
-        (names::ENGINE_WAITING, "Calls that wait for their turn.", Turns::waiting),
-    ];
-    for (name, help, read) in read {
+    let observe = |name: &str, help: &str, read: fn(&Turns) -> u32| {
         let turns = turns.clone();
         registry.observe(name, help, labels, move || Some(f64::from(read(&turns))));
-    }
+    };
+    observe(names::ENGINE_RUNNING, "Calls that the engine has.", Turns::running);
+    observe(names::ENGINE_WAITING, "Calls that wait for their turn.", Turns::waiting);
 }
 
 /// Why the choices of a call ended, in vLLM's words; `unknown` where a whole answer does not say it.
