@@ -69,7 +69,7 @@ pub(super) fn end_with_us(command: &mut std::process::Command) {
         use rustix::process::{getpid, getppid, set_parent_process_death_signal};
 
         let ours = getpid();
-        let bind = move || {
+        let bind = move || -> io::Result<()> {
             set_parent_process_death_signal(Some(Signal::TERM))?;
             // This process may have ended before the kernel was asked.
             if getppid() == Some(ours) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }

@@ -506,7 +506,7 @@ fn a_journal_belongs_to_one_lake_while_it_holds_frames() {
 }
 
 /// Does what the hint of a refusal says about the same lake.
-fn do_as_told(refused: &service::error::Error) {
+fn do_as_told(refused: &Error) {
     let hint = refused.hint().unwrap();
     let command = hint.split('`').find(|part| part.starts_with("printf")).unwrap();
     let status = std::process::Command::new("sh").args(["-c", command]).status().unwrap();
