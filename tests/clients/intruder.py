@@ -481,13 +481,13 @@ def keeps_apart(driver):
     """On one machine: ann's session ends by itself, acme signs in. Statements of the one are not shown to the other, and are kept. Says
     whether there is an editor, which keeps them."""
     driver.delete_all_cookies()
-    sign_in(driver, ANN, "/login?next=" + urllib.parse.quote("/sql?q=SELECT 1 AS of_ann", safe=""))
+    sign_in(driver, ANN, "/login?next=" + urllib.parse.quote("/sql?q=SELECT+1+AS+of_ann", safe=""))
     until(driver, "ann's statement ran", lambda: path(driver) == "/sql" and "served by" in text(driver))
     is_edited = bool(driver.find_elements(By.CSS_SELECTOR, "script[src*='/assets/web/']"))
     if is_edited:
         until(driver, "it is kept", lambda: "of_ann" in kept(driver, "ann"))
     driver.delete_all_cookies()
-    sign_in(driver, ACME, "/login?next=" + urllib.parse.quote("/sql?q=SELECT 1 AS of_acme", safe=""))
+    sign_in(driver, ACME, "/login?next=" + urllib.parse.quote("/sql?q=SELECT+1+AS+of_acme", safe=""))
     until(driver, "acme's statement ran", lambda: path(driver) == "/sql" and "served by" in text(driver))
     if is_edited:
         until(driver, "it is kept", lambda: "of_acme" in kept(driver, "acme"))

@@ -135,7 +135,7 @@ impl Asks {
     fn sum_over_time(&self, column: &str) -> Vec<Option<f64>> {
         let Ok(answer) = &self.course.outcome else { return Vec::new() };
         let (at_us, lines) = series_by(answer, "region", column);
-        (0..at_us.len())
+        (0..drawn(&at_us))
             .map(|index| lines.iter().filter_map(|line| *line.values.get(index)?).reduce(|a, b| a + b))
             .collect()
     }
@@ -144,10 +144,15 @@ impl Asks {
     fn worst_over_time(&self, column: &str) -> Vec<Option<f64>> {
         let Ok(answer) = &self.course.outcome else { return Vec::new() };
         let (at_us, lines) = series_by(answer, "region", column);
-        (0..at_us.len())
+        (0..drawn(&at_us))
             .map(|index| lines.iter().filter_map(|line| *line.values.get(index)?).reduce(f64::max))
             .collect()
     }
+}
+
+/// Buckets that a line in a tile has: it cannot say of the newest that it may still grow, so it ends before.
+fn drawn(at_us: &[i64]) -> usize {
+    at_us.len().saturating_sub(1)
 }
 
 /// Whose TTFT the page shows.

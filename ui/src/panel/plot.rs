@@ -53,7 +53,7 @@ pub(crate) fn line_chart(chart: &LineChart) -> AnyView {
     let kept = pictured(chart, &svg, |_, line| format!("s{}", line.slot));
     let legend = chart.series.iter().map(|line| {
         let swatch = format!(r#"<svg class="swatch" width="14" height="8" aria-hidden="true"><line class="line s{}" x1="0" x2="14" y1="4" y2="4"/></svg>"#, line.slot);
-        view! { <li><span inner_html=swatch></span>{line.name.clone()}<b>{format::text(last(line), chart.unit)}</b></li> }
+        view! { <li><span inner_html=swatch></span>{line.name.clone()}<b>{format::text(last(chart, line), chart.unit)}</b></li> }
     });
     view! {
         <div class="figure" inner_html=svg></div>
@@ -68,7 +68,7 @@ fn pictured(chart: &LineChart, svg: &str, class: impl Fn(usize, &Line) -> String
     let key = |(index, line): (usize, &Line)| Key {
         class: class(index, line),
         name: line.name.clone(),
-        value: format::text(last(line), chart.unit),
+        value: format::text(last(chart, line), chart.unit),
     };
     Picture {
         title: chart.title.clone(),
@@ -90,7 +90,7 @@ pub(crate) fn stack_chart(chart: &LineChart, styles: &[&'static str]) -> AnyView
     let kept = pictured(chart, &svg, |index, _| format!("piece {}", styles.get(index).copied().unwrap_or_default()));
     let legend = chart.series.iter().zip(styles).map(|(line, style)| {
         let class = format!("dot {style}");
-        view! { <li><i class=class></i>{line.name.clone()}<b>{format::text(last(line), chart.unit)}</b></li> }
+        view! { <li><i class=class></i>{line.name.clone()}<b>{format::text(last(chart, line), chart.unit)}</b></li> }
     });
     view! {
         <div class="figure" inner_html=svg></div>
@@ -159,8 +159,11 @@ fn bound(level: i64) -> f64 {
     chart::rounded(heat::bound(level))
 }
 
-fn last(line: &Line) -> Option<f64> {
-    line.values.iter().rev().flatten().next().copied()
+/// The newest value that does not grow any more: what a bucket has when it has just begun says little.
+fn last(chart: &LineChart, line: &Line) -> Option<f64> {
+    let newest = |values: &[Option<f64>]| values.iter().rev().flatten().next().copied();
+    let over = chart.at_us.partition_point(|at| at.saturating_add(chart.step_us) <= chart.complete_until_us);
+    newest(line.values.get(..over).unwrap_or_default()).or_else(|| newest(&line.values))
 }
 
 /// The same numbers for those who do not see lines. Only the newest buckets, newest first.
