@@ -100,7 +100,7 @@ pub enum Shape {
 
 impl Shape {
     /// What is tried: hundredths in which the runs tell curves apart, and as many that lines and constants are not held back by them. A
-    /// finer and wider grid of curves errs by half a point less, and begins at 55 % of the power of an H100 and 3 % of a B200's, which
+    /// finer and wider grid of curves errs by half a point to one less, and begins at 55 % of the power of an H100 and 3 % of a B200's, which
     /// no GPU at rest does.
     fn candidates(self) -> Vec<LoadCurve> {
         let steps = |from: u32, to: u32, by| (from..=to).step_by(by).map(|hundredth| f64::from(hundredth) / 100.0);
