@@ -116,6 +116,20 @@ pub(crate) const fn column(name: &'static str, unit: &'static str, doc: &'static
     ViewColumn { name, unit, doc }
 }
 
+/// The three costs that stand beside the estimate, in views that sum them.
+const SUM_OF_LIST: ViewColumn = column(
+    "list_cost_usd",
+    "USD",
+    "the same at list price on demand: the bill's, else the price book's; unknown where that of a part is",
+);
+const SUM_OF_EFFECTIVE: ViewColumn = column(
+    "effective_cost_usd",
+    "USD",
+    "the same amortised: by the bill, else at the negotiated discount; unknown where that of a part is",
+);
+const SUM_OF_BILLED: ViewColumn =
+    column("billed_cost_usd", "USD", "the same as it is invoiced; unknown where a part is in no bill");
+
 /// How far a view looks before and after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Around {

@@ -39,7 +39,9 @@ replicas AS (
     money_split(n.usd_per_hour, coalesce(r.chip_parts, CAST(28 AS BIGINT))) OVER one_host AS usd_per_hour,
     money_split(n.cost_usd, coalesce(r.chip_parts, CAST(28 AS BIGINT))) OVER one_host AS cost_usd,
     money_split(n.effective_cost_usd, coalesce(r.chip_parts, CAST(28 AS BIGINT))) OVER one_host AS effective_cost_usd,
-    money_split(n.billed_cost_usd, coalesce(r.chip_parts, CAST(28 AS BIGINT))) OVER one_host AS billed_cost_usd
+    money_split(n.billed_cost_usd, coalesce(r.chip_parts, CAST(28 AS BIGINT))) OVER one_host AS billed_cost_usd,
+    money_split(n.list_cost_usd, coalesce(r.chip_parts, CAST(28 AS BIGINT))) OVER one_host AS list_cost_usd,
+    money_split(n.contracted_cost_usd, coalesce(r.chip_parts, CAST(28 AS BIGINT))) OVER one_host AS contracted_cost_usd
   FROM node_cost AS n
   LEFT JOIN replica_minutes AS r ON r.time = n.time AND r.host_id = n.host_id
   LEFT JOIN served AS v ON v.minute = CAST(r.time AS BIGINT) / 60000000 AND v.host_id = r.host_id AND v.instance = r.instance
@@ -91,5 +93,7 @@ SELECT time, region, model, environment, cluster, pool, host_id, host_type, inst
   END AS method,
   price_as_of, price_confidence, greatest(coalesce(chips, CAST(1 AS BIGINT)), CAST(1 AS BIGINT)) AS chips, weight, CASE WHEN part = 'requests' THEN calls_us END AS calls_us,
   money_split(effective_cost_usd, weight) OVER (PARTITION BY time, host_id, instance ORDER BY part) AS effective_cost_usd,
-  money_split(billed_cost_usd, weight) OVER (PARTITION BY time, host_id, instance ORDER BY part) AS billed_cost_usd, chip_parts
+  money_split(billed_cost_usd, weight) OVER (PARTITION BY time, host_id, instance ORDER BY part) AS billed_cost_usd, chip_parts,
+  money_split(list_cost_usd, weight) OVER (PARTITION BY time, host_id, instance ORDER BY part) AS list_cost_usd,
+  money_split(contracted_cost_usd, weight) OVER (PARTITION BY time, host_id, instance ORDER BY part) AS contracted_cost_usd
 FROM shown
