@@ -63,6 +63,8 @@ replicas AS (
     CASE
       WHEN r.is_unheld THEN NULL
       WHEN r.instance IS NULL THEN n.output_tokens
+      -- tokens that are no longer kept say nothing
+      WHEN n.time < arrow_cast((CAST(arrow_cast(now(), 'Timestamp(Microsecond, Some("UTC"))') AS BIGINT) - CAST(7 AS BIGINT) * 86400000000 + 7199999999) / 3600000000 * 3600000000, 'Timestamp(Microsecond, Some("UTC"))') THEN v.output_tokens
       -- where not every call that came or was in flight in the minute sends its tokens, those that came say how many there were
       WHEN least(coalesce(v.share, 1.0), coalesce(f.share, 1.0)) < 1.0 THEN v.output_tokens
       ELSE r.output_tokens
@@ -120,6 +122,7 @@ SELECT time, region, model, environment, cluster, pool, host_id, host_type, inst
   CASE WHEN is_first THEN input_tokens END AS input_tokens,
   "option", basis,
   CASE
+    WHEN instance IS NOT NULL AND time < arrow_cast((CAST(arrow_cast(now(), 'Timestamp(Microsecond, Some("UTC"))') AS BIGINT) - CAST(7 AS BIGINT) * 86400000000 + 7199999999) / 3600000000 * 3600000000, 'Timestamp(Microsecond, Some("UTC"))') THEN 'tokens are no longer kept: see costs_hours'
     WHEN calls_us > 0 THEN 'device time, rest by calls in flight'
     WHEN instance IS NOT NULL THEN 'device time'
     WHEN is_unheld THEN 'chips that no engine holds'
