@@ -10,6 +10,7 @@ mod cost;
 mod energy;
 mod latency;
 mod load;
+mod spend;
 
 use std::time::Duration;
 
@@ -74,6 +75,8 @@ pub(crate) const VIEWS: &[&View] = &[
     &allocated::IDLE_WASTE,
     &allocated::UNIT_COST_TREND,
     &allocated::COMMITMENT_COVERAGE,
+    &spend::COST_PER_MONTH,
+    &spend::ANOMALIES,
     &rolled::COSTS_HOURS,
     &rolled::MEASURED_CALLS,
     &load::REPLICA_MINUTES,
