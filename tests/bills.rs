@@ -71,14 +71,32 @@ async fn the_export_is_focus() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let columns = repository("tests/data/focus14_columns.csv");
     let checked = client("bills.py", &["focus14", text(&file), text(&columns)], &[]);
-    let sums: Vec<_> = checked.split_whitespace().collect();
+    let sums: Vec<_> = checked.split_whitespace().skip(1).collect();
+    let hours = "time >= TIMESTAMP '2026-10-01T00:00:00Z' AND time < TIMESTAMP '2026-10-01T06:00:00Z'";
     let asked = sql(
         &world,
-        "SELECT sum(coalesce(effective_cost, list_cost)) AS usd FROM costs_hours \
-         WHERE time >= TIMESTAMP '2026-10-01T00:00:00Z' AND time < TIMESTAMP '2026-10-01T06:00:00Z'",
+        &format!(
+            "SELECT sum(public_cost), sum(contracted_cost), sum(coalesce(effective_cost, list_cost)), sum(billed_cost) FROM costs_hours WHERE {hours}"
+        ),
     );
-    assert_eq!(asked.lines().last(), Some(sums[1]), "{checked}");
-    assert!(sums[1].parse::<f64>().is_ok_and(|usd| usd > 100.0), "{checked}");
+    assert_eq!(asked.lines().last().map(|line| line.split(',').collect::<Vec<_>>()), Some(sums.clone()), "{checked}");
+    // of hours that are charged in full, as the bill has them: what a savings plan covers is billed elsewhere
+    let bill = sql(
+        &world,
+        &format!(
+            "SELECT sum(list_cost), sum(contracted_cost), sum(effective_cost), sum(billed_cost) FROM billing WHERE {hours} AND quantity = 1.0"
+        ),
+    );
+    let of = |text: &str| text.parse::<f64>().expect("a number");
+    let bill: Vec<_> = bill.lines().last().expect("a row").split(',').map(of).collect();
+    for (ours, theirs) in sums.iter().zip(&bill) {
+        // a minute's cost is rounded at the twelfth decimal
+        assert!((of(ours) - theirs).abs() < 1e-6, "{checked} is not {bill:?}");
+    }
+    assert!(
+        bill[0] > bill[1] && bill[1] > bill[2] && bill[2] > bill[3] && bill[3] > 100.0,
+        "four numbers, each another: {bill:?}"
+    );
 }
 
 /// A price list with faults is refused row by row, and takes nothing with it; mended, it is a book whose prices are looked up.

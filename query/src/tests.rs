@@ -25,6 +25,7 @@ mod restricting;
 mod rolling;
 mod scanning;
 mod silent;
+mod spending;
 mod splitting;
 mod spreading;
 mod stopping;

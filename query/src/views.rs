@@ -10,6 +10,7 @@ mod cost;
 mod energy;
 mod latency;
 mod load;
+mod spend;
 
 use std::time::Duration;
 
@@ -74,6 +75,8 @@ pub(crate) const VIEWS: &[&View] = &[
     &allocated::IDLE_WASTE,
     &allocated::UNIT_COST_TREND,
     &allocated::COMMITMENT_COVERAGE,
+    &spend::COST_PER_MONTH,
+    &spend::ANOMALIES,
     &rolled::COSTS_HOURS,
     &rolled::MEASURED_CALLS,
     &load::REPLICA_MINUTES,
@@ -115,6 +118,20 @@ impl View {
 pub(crate) const fn column(name: &'static str, unit: &'static str, doc: &'static str) -> ViewColumn {
     ViewColumn { name, unit, doc }
 }
+
+/// The three costs that stand beside the estimate, in views that sum them.
+const SUM_OF_LIST: ViewColumn = column(
+    "list_cost_usd",
+    "USD",
+    "the same at list price on demand: the bill's, else the price book's; unknown where that of a part is",
+);
+const SUM_OF_EFFECTIVE: ViewColumn = column(
+    "effective_cost_usd",
+    "USD",
+    "the same amortised: by the bill, else at the negotiated discount; unknown where that of a part is",
+);
+const SUM_OF_BILLED: ViewColumn =
+    column("billed_cost_usd", "USD", "the same as it is invoiced; unknown where a part is in no bill");
 
 /// How far a view looks before and after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -194,14 +194,16 @@ async fn a_silent_host_is_paid_for_from_instant_to_instant() {
     assert_eq!(json!(world.rows(&sql).await), expected);
 }
 
-/// An image without a list price beside a host with one: the list cost of both is unknown, not that of the host; 10 + 0.1 amortised are known.
+/// An image without a list price beside a host with one: the bill's list cost of both is unknown, not that of the host, and the book's 60 USD an hour
+/// stand for it; 10 + 0.1 amortised are known.
 #[tokio::test]
 async fn a_sum_with_an_unknown_part_is_unknown() {
     let world = a_seen_hour().await;
     let image = charge("i-1", INF2, "on_demand", 1.0, ["0", "0.1", "0.1"], json!({"list_cost": null}));
     world.write(&BILLING, &[charge("i-1", INF2, "on_demand", 1.0, ["16", "10", "10"], json!({})), image]).await;
     let known = "10.100000000000";
-    let expected = json!([["60.000000000000", null, known, known, "list, on-demand"]]);
+    // where a bill does not say it, list cost is the book's
+    let expected = json!([["60.000000000000", "60.000000000000", known, known, "list, on-demand"]]);
     assert_eq!(json!(world.rows(&format!("{SIDES} WHERE {RANGE}")).await), expected);
     let sql = format!("SELECT list_usd, effective_usd FROM bill_by_host WHERE {RANGE}");
     assert_eq!(json!(world.rows(&sql).await), json!([[null, "10.100000000000"]]));

@@ -565,7 +565,7 @@ async fn a_budget_that_lasts_for_ages_has_no_date() {
         ["a", null, "within", "show"],
         ["b", null, "within", "show"],
         ["c", null, "over", "show"],
-        ["d", null, "silent: no cost for three hours", "show"],
+        ["d", null, "silent: nothing heard for three hours", "show"],
         ["e", null, "nothing known", "hide"]
     ]);
     assert_eq!(json!(found), expected);
@@ -728,10 +728,12 @@ async fn plans_of_cost_stay_small() {
     ] {
         world.write(table, &[json!({"time": NOON})]).await;
     }
-    for (view, most) in [("node_cost", 160), ("replica_cost", 260), ("host_energy", 140), ("raw.costs_hours", 780)] {
+    let mut found = Vec::new();
+    for (view, most) in [("node_cost", 175), ("replica_cost", 330), ("host_energy", 140), ("raw.costs_hours", 1000)] {
         let rows = world.rows(&format!("EXPLAIN SELECT * FROM {view}")).await;
         let plan = rows.iter().find(|row| row[0] == json!("physical_plan")).and_then(|row| row[1].as_str());
         let lines = plan.expect("a plan").lines().count();
-        assert!((20..=most).contains(&lines), "{view}: {lines} lines");
+        found.push((view, lines, (20..=most).contains(&lines)));
     }
+    assert!(found.iter().all(|(.., is_small)| *is_small), "{found:?}");
 }
