@@ -46,7 +46,9 @@ fn intervals(tables: &mut Tables) -> Vec<(i64, i64)> {
 /// of the time between nothing is known. Nor of that between two events of one body that lie far apart.
 #[test]
 fn a_host_is_seen_when_things_happen() {
-    let cases: [(&[&[u64]], &[(i64, i64)]); 5] = [
+    /// Seconds ago at which things happened, body by body.
+    type Bodies<'a> = &'a [&'a [u64]];
+    let cases: [(Bodies<'_>, &[(i64, i64)]); 5] = [
         (&[&[30, 20]], &[(30, 20)]),
         (&[&[30], &[7], &[20, 90]], &[(90, 7)]),
         (&[&[10], &[7_200, 7_190], &[5]], &[(7_200, 7_190), (10, 5)]),
