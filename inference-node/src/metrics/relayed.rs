@@ -1,6 +1,8 @@
 //! Calls that went through a proxy, in its own metrics: what a proxy knows of them, under the names that vLLM's dashboards know.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use service::metrics::{Counter, Histogram, Registry};
 use telemetry::names;
@@ -17,6 +19,8 @@ pub(crate) struct RelayedCalls {
     engine: &'static str,
     turns: Turns,
     by_model: HashMap<String, OfModel>,
+    /// Whether the gauges name a model; until one is known they do without.
+    names_model: Arc<AtomicBool>,
 }
 
 /// What is counted of the calls of one model.
@@ -34,9 +38,11 @@ struct OfModel {
 }
 
 impl RelayedCalls {
-    /// Nothing counted yet. `model` is the one that the settings name; without it the first that answers has the gauges.
+    /// Nothing counted yet. `model` is the one that the settings name; without it gauges name the first one that answers.
     pub(crate) fn new(registry: &Registry, engine: &'static str, model: Option<&str>, turns: &Turns) -> Self {
-        let mut calls = Self { registry: registry.clone(), engine, turns: turns.clone(), by_model: HashMap::new() };
+        let (registry, turns, names_model) = (registry.clone(), turns.clone(), Arc::default());
+        let mut calls = Self { registry, engine, turns, by_model: HashMap::new(), names_model };
+        calls.gauges(&[("engine", engine.to_owned())], false);
         if let Some(model) = model {
             calls.of(model);
         }
@@ -59,23 +65,25 @@ impl RelayedCalls {
     fn of(&mut self, model: &str) -> (String, &OfModel) {
         let is_known = self.by_model.contains_key(model);
         let model = if is_known || self.by_model.len() < MODELS_MAX { model } else { "" };
-        if self.by_model.is_empty() {
-            gauges(&self.registry, &labels_of(model, self.engine), &self.turns);
+        if !model.is_empty() && !self.names_model.swap(true, Ordering::Relaxed) {
+            self.gauges(&labels_of(model, self.engine), true);
         }
         let counted = self.by_model.entry(model.to_owned());
         let counted = counted.or_insert_with(|| OfModel::new(&self.registry, &labels_of(model, self.engine)));
         (model.to_owned(), counted)
     }
-}
 
-/// The calls that the engine has from here, and those that wait here, whichever model they ask for.
-fn gauges(registry: &Registry, labels: &[(&str, String)], turns: &Turns) {
-    let observe = |name: &str, help: &str, read: fn(&Turns) -> u32| {
-        let turns = turns.clone();
-        registry.observe(name, help, labels, move || Some(f64::from(read(&turns))));
-    };
-    observe(names::ENGINE_RUNNING, "Calls that the engine has.", Turns::running);
-    observe(names::ENGINE_WAITING, "Calls that wait for their turn.", Turns::waiting);
+    /// The calls that the engine has from here, and those that wait here, whichever model they ask for: told as long as gauges
+    /// name a model, or as long as they do not.
+    fn gauges(&self, labels: &[(&str, String)], names_model: bool) {
+        let observe = |name: &str, help: &str, read: fn(&Turns) -> u32| {
+            let (turns, named) = (self.turns.clone(), Arc::clone(&self.names_model));
+            let value = move || (named.load(Ordering::Relaxed) == names_model).then(|| f64::from(read(&turns)));
+            self.registry.observe(name, help, labels, value);
+        };
+        observe(names::ENGINE_RUNNING, "Calls that the engine has.", Turns::running);
+        observe(names::ENGINE_WAITING, "Calls that wait for their turn.", Turns::waiting);
+    }
 }
 
 /// Why the choices of a call ended, in vLLM's words; `unknown` where a whole answer does not say it.

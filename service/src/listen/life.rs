@@ -15,6 +15,8 @@ use tokio::time::Instant;
 
 /// Time that a peer gets to read that its connection ends.
 const PARTING: Duration = Duration::from_secs(1);
+/// Time after which a peer that has asked, and neither asks again nor acknowledges the end, is let go: a call of its may be on the way.
+const FAREWELL: Duration = Duration::from_secs(10);
 
 /// What is known of a connection.
 #[derive(Debug)]
@@ -125,10 +127,14 @@ impl Life {
     /// Waits until it is certain that nothing comes any more from a connection that was asked to end: a peer may never acknowledge it.
     /// Over HTTP/1, whose own clocks are strict, that is not known.
     pub(super) async fn is_quiet(&self) {
+        let told = Instant::now();
         loop {
             tokio::time::sleep(PARTING).await;
-            if self.version.load(Ordering::Relaxed) != 1 && self.calls.load(Ordering::Relaxed) == 0 {
-                return;
+            let quiet = told.elapsed().min(self.idle_since.lock().elapsed());
+            match self.version.load(Ordering::Relaxed) {
+                0 => return,
+                2 if self.calls.load(Ordering::Relaxed) == 0 && quiet >= FAREWELL => return,
+                _ => {}
             }
         }
     }

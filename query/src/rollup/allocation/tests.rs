@@ -83,5 +83,5 @@ fn views_are_told_the_keys() {
     assert!(told("").is_empty());
     let hours = VIEWS.iter().find(|view| view.name == "costs_hours").expect("a view");
     let sql = keyed(hours.sql, "team,cost_center");
-    assert!(!sql.contains('$') && sql.matches("'team,cost_center'").count() == 6, "{sql}");
+    assert!(!sql.contains('$') && sql.matches("'team,cost_center'").count() == 8, "{sql}");
 }
