@@ -162,6 +162,12 @@ pub(super) const REPLICA_ACCOUNT: View = View {
         VALID,
         column("split", "", "how joules were taken apart"),
         column("replica", "", "the instance, empty for a whole host"),
+        column(
+            "list_cost_usd",
+            "USD",
+            "cost at list price on demand, by the bill's rate, else the price book's; unknown without either",
+        ),
+        column("contracted_cost_usd", "USD", "cost at the negotiated price, without commitments"),
     ],
     passes: &[&DEVICES],
     tables: A_WINDOW,
