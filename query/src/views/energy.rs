@@ -144,12 +144,6 @@ pub(super) const REPLICA_ACCOUNT: View = View {
         column("cost_usd", "USD", "cost at the price that `basis` names"),
         column("effective_cost_usd", "USD", "amortised cost, by the bill's rate; unknown without a bill"),
         column("billed_cost_usd", "USD", "invoiced cost, by the bill's rate; unknown without a bill"),
-        column("list_cost_usd", "USD", "cost at list price on demand; unknown without one"),
-        column(
-            "contracted_cost_usd",
-            "USD",
-            "cost at negotiated prices, before commitments; unknown without a list price",
-        ),
         column("basis", "", "which price"),
         column("method", "", "how cost was split"),
         column("price_as_of", "", "when the price's source was current"),
