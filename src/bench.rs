@@ -2,6 +2,7 @@
 //!
 //! A benchmark prints figures; nothing asserts a time.
 
+mod child;
 mod freshness;
 mod ingest;
 mod llama_cpp;
@@ -9,9 +10,18 @@ mod node;
 mod query;
 mod ui;
 
+use std::time::Duration;
+
 use clap::Subcommand;
 use serde_json::Value;
 use service::error::{Error, Result};
+use service::signal::Stop;
+use tokio::sync::oneshot;
+
+use crate::failure::INTERRUPTED;
+
+/// How long a benchmark may take to end when a signal asks it to.
+const END_GRACE: Duration = Duration::from_secs(5);
 
 /// What can be measured.
 #[derive(Clone, Debug, Subcommand)]
@@ -28,11 +38,32 @@ pub(crate) enum Bench {
     Ui(ui::Args),
 }
 
-/// Runs one benchmark and prints its figures.
+/// Runs one benchmark and prints its figures. SIGINT or SIGTERM ends it, the processes that it started, and the directories that it made.
 ///
 /// # Errors
-/// Whatever kept it from measuring; a bad figure is not an error.
+/// Whatever kept it from measuring, a signal among that; a bad figure is not an error.
 pub(crate) async fn run(bench: Bench) -> Result<()> {
+    let stop = Stop::listen()?;
+    let (tell, told) = oneshot::channel();
+    tokio::spawn(interrupt(stop, tell));
+    tokio::select! {
+        done = measure(bench) => done,
+        Ok(signal) = told => Err(Error::cancelled(format!("{signal} before the benchmark's end"))),
+    }
+}
+
+/// Tells of the first signal. What computes without a pause does not hear of it: after a while, or a second signal, the process ends as it is.
+async fn interrupt(mut stop: Stop, tell: oneshot::Sender<&'static str>) {
+    // Nobody listens once the benchmark is done; then the process is about to end.
+    let _ = tell.send(stop.next().await);
+    tokio::select! {
+        () = tokio::time::sleep(END_GRACE) => {}
+        _ = stop.next() => {}
+    }
+    std::process::exit(INTERRUPTED.into());
+}
+
+async fn measure(bench: Bench) -> Result<()> {
     match bench {
         Bench::Ingest(args) => ingest::run(args).await,
         Bench::Freshness(args) => freshness::run(args).await,

@@ -71,14 +71,32 @@ async fn the_export_is_focus() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let columns = repository("tests/data/focus14_columns.csv");
     let checked = client("bills.py", &["focus14", text(&file), text(&columns)], &[]);
-    let sums: Vec<_> = checked.split_whitespace().collect();
+    let sums: Vec<_> = checked.split_whitespace().skip(1).collect();
+    let hours = "time >= TIMESTAMP '2026-10-01T00:00:00Z' AND time < TIMESTAMP '2026-10-01T06:00:00Z'";
     let asked = sql(
         &world,
-        "SELECT sum(coalesce(effective_cost, list_cost)) AS usd FROM costs_hours \
-         WHERE time >= TIMESTAMP '2026-10-01T00:00:00Z' AND time < TIMESTAMP '2026-10-01T06:00:00Z'",
+        &format!(
+            "SELECT sum(public_cost), sum(contracted_cost), sum(coalesce(effective_cost, list_cost)), sum(billed_cost) FROM costs_hours WHERE {hours}"
+        ),
     );
-    assert_eq!(asked.lines().last(), Some(sums[1]), "{checked}");
-    assert!(sums[1].parse::<f64>().is_ok_and(|usd| usd > 100.0), "{checked}");
+    assert_eq!(asked.lines().last().map(|line| line.split(',').collect::<Vec<_>>()), Some(sums.clone()), "{checked}");
+    // of hours that are charged in full, as the bill has them: what a savings plan covers is billed elsewhere
+    let bill = sql(
+        &world,
+        &format!(
+            "SELECT sum(list_cost), sum(contracted_cost), sum(effective_cost), sum(billed_cost) FROM billing WHERE {hours} AND quantity = 1.0"
+        ),
+    );
+    let of = |text: &str| text.parse::<f64>().expect("a number");
+    let bill: Vec<_> = bill.lines().last().expect("a row").split(',').map(of).collect();
+    for (ours, theirs) in sums.iter().zip(&bill) {
+        // a minute's cost is rounded at the twelfth decimal
+        assert!((of(ours) - theirs).abs() < 1e-6, "{checked} is not {bill:?}");
+    }
+    assert!(
+        bill[0] > bill[1] && bill[1] > bill[2] && bill[2] > bill[3] && bill[3] > 100.0,
+        "four numbers, each another: {bill:?}"
+    );
 }
 
 /// A price list with faults is refused row by row, and takes nothing with it; mended, it is a book whose prices are looked up.
@@ -178,6 +196,32 @@ async fn power_models_are_taken_whole_or_not_at_all() {
     }
     let row = "SELECT device, idle_w, max_w, load[2], load_w[2], method FROM power_models WHERE list = 'lab'";
     assert_eq!(sql(&world, row).lines().last(), Some("p5.48xlarge,3900.0,10200.0,0.25,7400.0,load_curve"));
+}
+
+/// Grid factors are a list like any other: market based grams and a PUE of the operator's own, beside what comes with Tokenwatt, as whole as
+/// they are refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn grid_factors_are_taken_whole_or_not_at_all() {
+    let world = World::new();
+    let head = "region,gco2e_per_kwh,method,pue,effective_from,source\n";
+    let good = "eu-west-1,12.5,market,1.07,2026-01-01,supplier 4\nus-east-1,,,1.3,2026-01-01,meter of the hall\n";
+    let bad = world.write("bad.csv", &format!("{head}{good}us-west-2,90,,1.1,2026-01-01,us\n"));
+    let (code, output) = import(&world, &["grid", text(&bad)]);
+    assert!(code == 65 && output.contains("`method` must say which grams these are"), "{code} {output}");
+    let (code, output) = import(&world, &["grid", text(&world.write("columns.csv", "region,watts\neu-west-1,1\n"))]);
+    assert!(
+        code == 65 && output.contains("columns unknown: watts") && output.contains("gco2e_per_kwh"),
+        "{code} {output}"
+    );
+    let list = world.write("grid.csv", &format!("{head}{good}"));
+    for said in ["green: 2 rows, 0 before", "green: 2 rows, as it was"] {
+        let (code, output) = import(&world, &["grid", "--list", "green", text(&list)]);
+        assert!(code == 0 && output.contains(said), "{code} {output}");
+    }
+    let rows = "SELECT region, gco2e_per_kwh, method, pue, as_of FROM grid WHERE list = 'green' ORDER BY region";
+    let rows = sql(&world, rows);
+    let rows: Vec<_> = rows.lines().skip(1).collect();
+    assert_eq!(rows, ["eu-west-1,12.5,market based,1.07,2026-01-01", "us-east-1,,,1.3,2026-01-01"]);
 }
 
 /// An inventory names hosts once; what nobody hears of is on a list with its price.

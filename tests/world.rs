@@ -250,6 +250,16 @@ impl Peer {
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         Peer(child.unwrap_or_else(|error| panic!("start {command:?}: {error}")))
     }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Sends a signal, and says how it ended.
+    pub(crate) fn end_by(mut self, by: rustix::process::Signal) -> ExitStatus {
+        signal(&self.0, by);
+        self.0.wait().expect("wait")
+    }
 }
 
 impl Drop for Peer {

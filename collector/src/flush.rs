@@ -148,22 +148,36 @@ impl Ways {
         Ok(())
     }
 
-    /// Hands a buffer to its lane, which has no room while the lake does not answer.
+    /// Hands a buffer to its lane. Neither memory nor lane has room while the lake does not answer.
     async fn hand_over(&self, mut closed: Closed, brake: &Brake) -> Result<()> {
         let lane = self.lanes.get(closed.table.name).ok_or_else(|| Error::internal("a table without a lane"))?;
-        let mut sent = pin!(async {
-            closed.held = Some(self.memory.wait(closed.bytes).await);
-            lane.send(closed).await
-        });
-        // Cancel safe: the same send goes on after the look at the clock.
-        tokio::select! {
-            biased;
-            sent = &mut sent => return sent,
-            () = self.clock.sleep(LAG) => brake.lake_lags(true),
+        let memory = self.memory.wait(closed.bytes);
+        // Rows give their memory back when they are files: where files are written, the lake keeps up, however long this one waits.
+        closed.held = Some(self.lagging(memory, || self.memory.returned(), brake).await);
+        self.lagging(lane.send(closed), || 0, brake).await
+    }
+
+    /// Waits for `room`, and tells the brake that the lake lags once nothing moved on for [`LAG`], as `progress` counts it.
+    async fn lagging<T>(&self, room: impl Future<Output = T>, progress: impl Fn() -> u64, brake: &Brake) -> T {
+        let mut room = pin!(room);
+        let mut before = progress();
+        loop {
+            // Cancel safe: the same wait goes on after the look at the clock.
+            tokio::select! {
+                biased;
+                room = &mut room => return room,
+                () = self.clock.sleep(LAG) => {}
+            }
+            let now = progress();
+            if now == before {
+                break;
+            }
+            before = now;
         }
-        let sent = sent.await;
+        brake.lake_lags(true);
+        let room = room.await;
         brake.lake_lags(false);
-        sent
+        room
     }
 
     /// Waits until all that was gathered is committed; its rows are in the lanes.

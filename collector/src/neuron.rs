@@ -52,7 +52,7 @@ pub struct NeuronMonitor {
     pub power: Power,
 }
 
-/// Power of the devices, from the percentage in sysfs. On when `max_watts` is set: AWS publishes no watts.
+/// Power of the devices, from the percentage in sysfs. On when `max_watts` and `idle_watts` are set: AWS publishes no watts.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Power {

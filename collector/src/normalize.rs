@@ -212,9 +212,6 @@ impl Normalizer {
     ) -> std::result::Result<(), Malformed> {
         let resource = Resource::read(&Group::read(bytes)?)?;
         let host_within = self.distinct.resource(&resource, body.received_us);
-        if host_within && !tables.nodes.has_frame() {
-            tables.seen.see(&resource, body.received_us);
-        }
         self.origins += 1;
         let source = self.origins;
         let mut scratch = Vec::new();
@@ -243,6 +240,12 @@ impl Normalizer {
         }
         self.write_tokens(&resource, source, &mut alike, tables);
         self.write_samples(&resource, samples, tables);
+        if let Some(times) = tables.take_times()
+            && host_within
+            && !tables.nodes.has_frame()
+        {
+            tables.seen.see(&resource, times);
+        }
         Ok(())
     }
 

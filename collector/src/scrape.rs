@@ -9,6 +9,7 @@
 //! 2. A counter's start is known or 0 (unknown); it moves when the counter falls, so that no interval spans a reset.
 //! 3. At most [`CONCURRENT_MAX`] answers are in memory at once, each bounded.
 
+mod client;
 mod fetch;
 mod series;
 mod target;
@@ -32,6 +33,7 @@ use telemetry::prometheus::{self, Exposition};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, MissedTickBehavior};
 
+use self::client::Client;
 use self::fetch::Fetched;
 use self::series::Series;
 use self::target::Target;
@@ -65,6 +67,12 @@ pub struct Scrape {
     pub promote: BTreeMap<String, String>,
     /// File with the bearer token to show; read anew for each scrape.
     pub token_file: Option<PathBuf>,
+    /// PEM file with the authorities that vouch for `https` targets, instead of the public ones; read anew for each scrape.
+    pub ca: Option<PathBuf>,
+    /// PEM file with the client certificate that is shown to `https` targets; read anew for each scrape.
+    pub cert: Option<PathBuf>,
+    /// PEM file with its private key.
+    pub key: Option<PathBuf>,
     /// Largest answer, inflated. Default 8MiB.
     #[serde(with = "service::config::bytes")]
     pub body_max: u64,
@@ -83,6 +91,9 @@ impl Default for Scrape {
             labels: BTreeMap::new(),
             promote: BTreeMap::new(),
             token_file: None,
+            ca: None,
+            cert: None,
+            key: None,
             body_max: 8 << 20,
             samples_max: 50_000,
         }
@@ -114,6 +125,9 @@ impl Scrape {
         if self.timeout.is_zero() || self.timeout > self.interval {
             fault("`timeout` must be positive and not exceed `interval`".to_owned());
         }
+        if self.cert.is_some() != self.key.is_some() {
+            fault("`cert` and `key` belong together; give both or none".to_owned());
+        }
         if !(1 << 10..=BODY_MAX).contains(&self.body_max) {
             fault("`body_max` must lie between 1KiB and 64MiB".to_owned());
         }
@@ -126,7 +140,7 @@ impl Scrape {
 /// Scrapes all targets until `stop`.
 ///
 /// # Errors
-/// `Internal` if there can be no HTTP client.
+/// `Invalid` for a target that has no address.
 pub(crate) async fn run(
     groups: Vec<Scrape>,
     intake: Intake,
@@ -137,16 +151,16 @@ pub(crate) async fn run(
     if groups.is_empty() {
         return Ok(());
     }
-    let client = fetch::client()?;
     let slots = Arc::new(Semaphore::new(CONCURRENT_MAX));
     let mut scrapers = Vec::new();
     for group in groups.into_iter().map(Arc::new) {
         let counters = Counters::new(&metrics, &group.job);
+        let client = Arc::new(Client::of(&group));
         for text in &group.targets {
             scrapers.push(Scraper {
                 target: Target::new(&group, text)?,
                 group: Arc::clone(&group),
-                client: client.clone(),
+                client: Arc::clone(&client),
                 slots: Arc::clone(&slots),
                 intake: intake.clone(),
                 clock: Arc::clone(&clock),
@@ -192,7 +206,7 @@ impl Counters {
 struct Scraper {
     target: Target,
     group: Arc<Scrape>,
-    client: reqwest::Client,
+    client: Arc<Client>,
     slots: Arc<Semaphore>,
     intake: Intake,
     clock: SharedClock,
@@ -243,7 +257,8 @@ impl Scraper {
         };
         let limit = usize::try_from(self.group.body_max).unwrap_or(usize::MAX);
         let timeout_s = self.group.timeout.as_secs_f64();
-        fetch::fetch(&self.client, &self.target.url, token.as_deref().map(str::trim), limit, timeout_s).await
+        fetch::fetch(&self.client.get().await?, &self.target.url, token.as_deref().map(str::trim), limit, timeout_s)
+            .await
     }
 
     /// Turns an answer, or its absence, into a body; off the I/O threads, since an answer may hold many samples.

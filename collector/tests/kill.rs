@@ -70,6 +70,43 @@ fn kill_9_loses_nothing_and_doubles_nothing() {
     });
 }
 
+/// A lake that was restored without its id is refused with the command that says it is the same one; after that everything that was
+/// acknowledged is there once.
+#[test]
+fn a_lake_without_its_id_is_taken_back_as_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    runtime().block_on(async {
+        let mut sender = Sender { run: 1, next: 0, pending: None, sent: 0 };
+        let mut server = Server::start(place);
+        assert!(sender.step(&server.address).await);
+        server.child.kill().unwrap();
+        server.child.wait().unwrap();
+        while keys(place, "spans", "span_id").await.is_empty() {
+            // It was killed before its first commit, so that nothing tells whose the rows are.
+            Server::start(place).stop();
+            server = Server::start(place);
+            sender.step(&server.address).await;
+            server.child.kill().unwrap();
+            server.child.wait().unwrap();
+        }
+        std::fs::remove_file(place.join("lake/_tokenwatt/id")).unwrap();
+        let refused = built(place, &Deps::system()).await.err().expect("another lake, for all that it knows");
+        let hint = refused.hint().unwrap().to_owned();
+        let command = hint.split('`').find(|part| part.starts_with("printf")).unwrap();
+        assert!(Command::new("sh").args(["-c", command]).status().unwrap().success(), "{command}");
+        let server = Server::start(place);
+        while sender.pending.is_some() {
+            sender.step(&server.address).await;
+        }
+        server.stop();
+        let mut found = keys(place, "spans", "span_id").await;
+        found.sort();
+        let all: Vec<_> = (1..=sender.sent).map(|id| (hex(1, 32), hex(id.into(), 16))).collect();
+        assert_eq!(found, all);
+    });
+}
+
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
@@ -81,7 +118,16 @@ fn hex(number: u128, width: usize) -> String {
 /// The process that is killed: it serves until its input ends.
 async fn serve(directory: &Path) {
     let deps = Deps::system();
-    let lake = lake::Lake::open(directory.join("lake").to_str().unwrap(), &deps).await.unwrap();
+    let built = built(directory, &deps).await.unwrap();
+    println!("\nlistening http://{}", built.grpc_addr());
+    let running = tokio::spawn(built.run());
+    tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await.unwrap().unwrap();
+    assert_eq!(deps.shutdown.walk(Duration::from_secs(60)).await, Vec::<String>::new());
+    running.await.unwrap().unwrap();
+}
+
+async fn built(directory: &Path, deps: &Deps) -> service::Result<collector::Built> {
+    let lake = lake::Lake::open(directory.join("lake").to_str().unwrap(), deps).await.unwrap();
     let any = "127.0.0.1:0".parse().unwrap();
     let soon = Duration::from_millis(120);
     let config = Config {
@@ -92,12 +138,7 @@ async fn serve(directory: &Path) {
         bulk_flush_after: soon * 2,
         ..Config::default()
     };
-    let built = collector::build(config, lake, deps.clone()).await.unwrap();
-    println!("\nlistening http://{}", built.grpc_addr());
-    let running = tokio::spawn(built.run());
-    tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await.unwrap().unwrap();
-    assert_eq!(deps.shutdown.walk(Duration::from_secs(60)).await, Vec::<String>::new());
-    running.await.unwrap().unwrap();
+    collector::build(config, lake, deps.clone()).await
 }
 
 struct Server {

@@ -13,6 +13,12 @@ mod labels;
 /// As the collector's own module of that name, without the network.
 pub mod receive {
     pub use crate::signal::Encoding;
+
+    /// Shares of the collector's memory, of which nothing here has one.
+    pub mod admit {
+        #[derive(Debug)]
+        pub struct Permit;
+    }
 }
 
 /// Frames of the collector's journal, without the disk.

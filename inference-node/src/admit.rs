@@ -40,7 +40,7 @@ pub(crate) struct Entrance {
     pub(crate) clock: Arc<NodeClock>,
     pub(crate) fleet_secret: Option<Secret>,
     pub(crate) token_sampling: f64,
-    /// How many long requests are taken in at once ([`at_once`]).
+    /// Turns of long requests ([`long_at_once`]).
     pub(crate) long: Arc<Semaphore>,
     /// Cancelled once no new call is taken.
     pub(crate) closing: CancellationToken,
@@ -99,10 +99,10 @@ const PROMPTS_MAX: usize = 8;
 /// Longest request that is taken in at once, where it is read: some milliseconds of work at most.
 const SHORT_BYTES_MAX: usize = 4 << 10;
 
-/// Room for half of the machine's cores to take in long requests: the others have tokens to make.
-pub(crate) fn at_once() -> Arc<Semaphore> {
+/// How many long requests are taken in at once: half as many as there are cores, since the others have tokens to make.
+pub(crate) fn long_at_once() -> u32 {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    Arc::new(Semaphore::new((cores / 2).max(1)))
+    u32::try_from(cores / 2).unwrap_or(u32::MAX).max(1)
 }
 
 impl Entrance {
@@ -255,10 +255,9 @@ impl Entrance {
                 ("messages", &rendered)
             }
         };
-        let longest = self.engine.max_len;
-        let fits = |tokens: usize| tokens + draft.max_tokens.unwrap_or(1) as usize <= longest as usize;
-        if let Some(least) = texts.iter().map(|text| self.text.tokens_min(text)).find(|least| !fits(*least)) {
-            return Err(Fault::too_long(field, &format!("at least {least}"), draft.max_tokens, longest));
+        for text in texts {
+            let least = self.text.tokens_min(text);
+            self.fits(field, least, draft.max_tokens, || format!("at least {least}"))?;
         }
         let mut prompts: Vec<Arc<[u32]>> = Vec::with_capacity(texts.len());
         for text in texts {
@@ -269,12 +268,22 @@ impl Entrance {
             if tokens.is_empty() {
                 return Err(Fault::no_prompt(field));
             }
-            if !fits(tokens.len()) {
-                return Err(Fault::too_long(field, &tokens.len().to_string(), draft.max_tokens, longest));
-            }
+            self.fits(field, tokens.len(), draft.max_tokens, || tokens.len().to_string())?;
             prompts.push(tokens.into());
         }
         Ok(prompts)
+    }
+
+    /// Refuses a prompt of so many tokens that the model cannot take, or not go on from as far as asked; `said` is how many, in words.
+    fn fits(&self, field: &str, tokens: usize, output: Option<u32>, said: impl Fn() -> String) -> Result<(), Fault> {
+        let (longest, prompt_max) = (self.engine.max_len, self.engine.prompt_max);
+        if tokens + output.unwrap_or(1) as usize > longest as usize {
+            return Err(Fault::too_long(field, &said(), output, longest));
+        }
+        if tokens > prompt_max as usize {
+            return Err(Fault::prompt_too_long(field, &said(), prompt_max));
+        }
+        Ok(())
     }
 
     fn call(&self, draft: &Draft<'_>, prompts: &[Arc<[u32]>]) -> Result<Call, Fault> {

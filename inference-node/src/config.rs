@@ -9,6 +9,7 @@ use service::config::range;
 use service::secret::Secret;
 use service::uplink::Credentials;
 
+use crate::engine::EngineKind;
 use crate::{engine, schedule};
 
 /// Settings of a node.
@@ -70,20 +71,27 @@ impl Config {
             faults.push("node.otlp_endpoint must start with http:// or https://".to_owned());
         }
         range::within("node.queue_max", self.queue_max, 0..=QUEUE_MAX, faults);
-        self.engine.sim.validate(faults);
-        self.engine.cpu.validate(faults);
-        self.engine.neuron.validate(faults);
-        self.engine.proxy.validate(faults);
-        if self.engine.kind == engine::EngineKind::Proxy {
+        self.engine.validate(faults);
+        if self.engine.kind == EngineKind::Proxy {
             self.engine.proxy.validate_apart([self.http_addr, self.grpc_addr()], faults);
         }
-        if self.engine.kind == engine::EngineKind::Neuron
-            && self.schedule.policy.is_some_and(|policy| policy != schedule::Policy::NeuronSlots)
-        {
+        self.validate_schedule(faults);
+        self.record.validate(faults);
+    }
+
+    /// What the engine cannot follow must not look as if it did.
+    fn validate_schedule(&self, faults: &mut Vec<String>) {
+        let (kind, schedule) = (self.engine.kind, &self.schedule);
+        if kind == EngineKind::Neuron && schedule.policy.is_some_and(|policy| policy != schedule::Policy::NeuronSlots) {
             faults.push("node.schedule.policy must be neuron_slots where node.engine.kind is neuron".to_owned());
         }
-        self.schedule.validate(faults);
-        self.record.validate(faults);
+        if matches!(kind, EngineKind::Cpu | EngineKind::Neuron) && schedule.prefix_cache == Some(true) {
+            let name = kind.name();
+            faults.push(format!(
+                "node.schedule.prefix_cache is true, and the engine `{name}` cannot begin with blocks of another prompt; leave it out"
+            ));
+        }
+        schedule.validate(faults);
     }
 }
 
@@ -168,8 +176,11 @@ pub struct RecordConfig {
     /// A batch that was not accepted this long after it was made is dropped and counted.
     #[serde(with = "service::config::duration")]
     pub give_up_after: Duration,
-    /// Where the kernel counts the energy of the processors, which a `cpu` node sends with its samples. Empty: it sends none.
+    /// Where the kernel counts the energy of the processors, for nodes that send it with their samples. Empty: they send none.
     pub rapl: PathBuf,
+    /// Whether the samples hold the energy of this host's processors. By default those of a `cpu` node do; say `true` for a proxy whose
+    /// engine computes on them, such as llama.cpp on the same host.
+    pub processors: Option<bool>,
 }
 
 impl Default for RecordConfig {
@@ -185,6 +196,7 @@ impl Default for RecordConfig {
             // The collector knows a batch that it has already stored for 15 minutes.
             give_up_after: Duration::from_secs(10 * 60),
             rapl: PathBuf::from(service::rapl::ROOT),
+            processors: None,
         }
     }
 }
@@ -216,6 +228,31 @@ mod tests {
         let mut faults = Vec::new();
         Config::default().validate(&mut faults);
         assert_eq!(faults, Vec::<String>::new());
+    }
+
+    /// An engine that needs a model says which setting names it, and what an engine cannot do is no setting for it; the other engines'
+    /// settings do not matter.
+    #[test]
+    fn engines_say_what_they_need() {
+        let faults = |kind, prefix_cache, model: &str| {
+            let mut config = Config::default();
+            config.engine.kind = kind;
+            config.schedule.prefix_cache = prefix_cache;
+            config.engine.cpu.model_path = model.into();
+            config.engine.neuron.model_dir = model.into();
+            let mut faults = Vec::new();
+            config.validate(&mut faults);
+            faults.join("\n")
+        };
+        assert_eq!(faults(EngineKind::Sim, Some(true), ""), "");
+        assert_eq!(faults(EngineKind::Cpu, None, "model.gguf"), "");
+        assert_eq!(faults(EngineKind::Neuron, Some(false), "model"), "");
+        for (kind, setting) in [(EngineKind::Cpu, "cpu.model_path"), (EngineKind::Neuron, "neuron.model_dir")] {
+            let said = faults(kind, None, "");
+            assert!(said.contains(&format!("node.engine.{setting} is not set")), "{said}");
+            let said = faults(kind, Some(true), "model");
+            assert!(said.contains("node.schedule.prefix_cache is true") && !said.contains('\n'), "{said}");
+        }
     }
 
     /// All faults are found at once.

@@ -9,17 +9,18 @@
 //! One thread owns the engine and calls `open`, `step`, `close`; [`Text`] is shared with the
 //! request handlers.
 
+mod config;
 pub mod cpu;
 pub mod neuron;
+mod least;
 mod plain;
 pub mod sim;
+
+pub use config::{Config, EngineKind};
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use crate::proxy;
 use crate::schedule::{Policy, StepPlan};
 
 /// Names one sequence (one choice of one request) for the life of the process.
@@ -45,6 +46,8 @@ pub struct EngineDescription {
     pub slots: u32,
     /// Longest sequence, prompt and output together, in tokens.
     pub max_len: u32,
+    /// Longest prompt, in tokens; no more than `max_len`.
+    pub prompt_max: u32,
     /// Rules that its steps are made for, where the settings name none.
     pub policy: Policy,
     /// Whether a sequence may begin with KV blocks that another one computed, as [`Work::blocks`] names them.
@@ -167,7 +170,19 @@ pub enum StepTime {
     Measured {
         /// Time spent computing, not longer than the call.
         device: Duration,
+        /// How hard the tensor engines worked meanwhile, 0 to 1, where the engine can tell; power is modelled from it.
+        load: Option<f64>,
     },
+}
+
+impl StepTime {
+    /// How hard the tensor engines worked, 0 to 1. Of an engine that cannot tell it is all they can, which is an upper bound.
+    pub(crate) fn load(self) -> f64 {
+        match self {
+            StepTime::Modelled { load, .. } => load,
+            StepTime::Measured { load, .. } => load.unwrap_or(1.0),
+        }
+    }
 }
 
 /// What a step did.
@@ -191,6 +206,11 @@ pub struct StepResult {
 pub struct Devices {
     /// Number of chips.
     pub count: u32,
+    /// What a chip is called on its host, without its number: `neuron` as the driver has it and every reader of its files, else
+    /// `chip`.
+    pub name: &'static str,
+    /// Number of the first chip on its host; the others follow it.
+    pub first: u32,
     /// Maker, such as `AWS`.
     pub vendor: String,
     /// Product name, such as `inferentia2`.
@@ -199,37 +219,6 @@ pub struct Devices {
     pub memory_total_bytes: Option<u64>,
     /// Memory of one chip in use, weights and KV together.
     pub memory_used_bytes: Option<u64>,
-}
-
-/// Which engine a node runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EngineKind {
-    /// A calibrated model of accelerators; its text is made up.
-    #[default]
-    Sim,
-    /// A real model on the CPU.
-    Cpu,
-    /// A model compiled for AWS Neuron devices.
-    Neuron,
-    /// Another engine upstream; the node adds the telemetry that it lacks.
-    Proxy,
-}
-
-/// Settings of the engine.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// `sim`, `cpu`, `neuron` or `proxy`.
-    pub kind: EngineKind,
-    /// Settings of the `sim` engine.
-    pub sim: sim::Config,
-    /// Settings of the `cpu` engine.
-    pub cpu: cpu::Config,
-    /// Settings of the `neuron` engine.
-    pub neuron: neuron::Config,
-    /// Settings of the `proxy` engine.
-    pub proxy: proxy::Config,
 }
 
 /// Most sequences that any engine holds at once.

@@ -44,12 +44,13 @@ use service::uplink::Uplink;
 use telemetry::power;
 use telemetry::step::PowerCurve;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 pub use config::Config;
 
 use admit::Entrance;
 use engine::{Devices, EngineDescription, EngineError, EngineKind};
-use metrics::Served;
+use metrics::{Counting, RelayedCalls, Served};
 use queue::{Door, Job};
 use record::{Exporter, Lost, Outbox, Recorder, origin};
 use schedule::Scheduler;
@@ -63,6 +64,7 @@ pub struct Node {
     router: Router,
     grpc: (TcpListener, Router),
     steps: Option<Steps>,
+    sampling: Option<proxy::Sampling>,
     outbox: Outbox,
     exporter: Exporter,
     engine: EngineDescription,
@@ -109,6 +111,7 @@ pub async fn build(config: Config, deps: service::Deps) -> Result<Node> {
         router: work.router.merge(deps.ops_router()),
         grpc: (grpc_listener, work.grpc),
         steps: work.steps,
+        sampling: work.sampling,
         outbox: work.recording.outbox,
         exporter: work.recording.exporter,
         engine: work.engine,
@@ -129,6 +132,8 @@ struct Work {
     /// What its second port serves.
     grpc: Router,
     steps: Option<Steps>,
+    /// Of the engine behind a proxy.
+    sampling: Option<proxy::Sampling>,
     recording: Recording,
     engine: EngineDescription,
     component: Component,
@@ -154,13 +159,13 @@ async fn engine(config: &Config, deps: &service::Deps) -> Result<Work> {
         clock,
         fleet_secret: config.fleet_secret.clone(),
         token_sampling: config.record.token_sampling,
-        long: admit::at_once(),
+        long: Arc::new(Semaphore::new(admit::long_at_once() as usize)),
         closing: deps.shutdown.token(Stage::Streams),
     };
     let entrance = Arc::new(entrance);
     let grpc = kserve::router(Arc::clone(&entrance), deps.health.clone());
     let meter = meter(devices.as_ref(), deps.clock.now_us(), timeline.reached_ns());
-    let scheduler = Scheduler::new(schedule(config.schedule.clone(), &about), about.slots, about.max_len);
+    let scheduler = Scheduler::new(config.schedule.clone().resolved(&about), about.slots, about.max_len);
     let component = deps.health.component(format!("node.{}", recording.instance));
     let driver = Driver::new(Parts {
         engine,
@@ -173,17 +178,10 @@ async fn engine(config: &Config, deps: &service::Deps) -> Result<Work> {
         gauges,
         component: component.clone(),
     });
-    let outbox = recording.outbox.counting(Served::new(&deps.metrics, &about));
+    let outbox = recording.outbox.counting(Counting::Served(Box::new(Served::new(&deps.metrics, &about))));
     let recording = Recording { outbox, ..recording };
     let router = serve::router(entrance);
-    Ok(Work { router, grpc, steps: Some((driver, jobs)), recording, engine: about, component })
-}
-
-/// The scheduler's settings, as far as this engine can follow them.
-fn schedule(mut config: schedule::Config, engine: &EngineDescription) -> schedule::Config {
-    config.policy.get_or_insert(engine.policy);
-    config.prefix_cache &= engine.prefix_cache;
-    config
+    Ok(Work { router, grpc, steps: Some((driver, jobs)), sampling: None, recording, engine: about, component })
 }
 
 async fn bind(addr: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
@@ -197,17 +195,23 @@ fn behind(config: &Config, deps: &service::Deps) -> Result<Work> {
     let about = config.engine.proxy.describe();
     let clock = Arc::new(NodeClock::new(Arc::clone(&deps.clock)));
     let (recording, recorder) = recording(config, &about, None, clock.now_ns(), deps)?;
+    let settings = &config.engine.proxy;
+    let turns = proxy::Turns::new(settings.concurrency, config.queue_max);
+    let calls = RelayedCalls::new(&deps.metrics, settings.engine.name(), settings.model.as_deref(), &turns);
+    let recording = Recording { outbox: recording.outbox.counting(Counting::Relayed(calls)), ..recording };
+    let sampling = Some(proxy::Sampling::new(settings, &turns, &recorder, &clock));
     let parts = proxy::Parts {
         recorder,
         clock,
         fleet_secret: config.fleet_secret.clone(),
         token_sampling: config.record.token_sampling,
+        turns,
         queue_max: config.queue_max,
         closing: deps.shutdown.token(Stage::Streams),
     };
-    let router = proxy::router(&config.engine.proxy, parts, &deps.metrics)?;
+    let router = proxy::router(settings, parts, &deps.metrics)?;
     let component = deps.health.component(format!("node.{}", recording.instance));
-    Ok(Work { grpc: router.clone(), router, steps: None, recording, engine: about, component })
+    Ok(Work { grpc: router.clone(), router, steps: None, sampling, recording, engine: about, component })
 }
 
 /// The recorder without its end at the calls.
@@ -281,7 +285,7 @@ impl Node {
     /// # Cancel safety
     /// A dropped run ends all calls; records not yet sent are lost.
     pub async fn run(self) -> Result<()> {
-        let Self { listener, router, grpc, steps, outbox, exporter, health, component, .. } = self;
+        let Self { listener, router, grpc, steps, sampling, outbox, exporter, health, component, .. } = self;
         let (tls, limits, accept, streams) = (self.tls, self.limits, self.accept, self.streams);
         let runtime = tokio::runtime::Handle::current();
         // Steps may end before the shutdown, where a lost device does not come back: then nothing more is served.
@@ -308,10 +312,17 @@ impl Node {
             let (http, grpc) = tokio::join!(http, service::listen::serve_http(grpc.0, &tls, limits, grpc.1, closing));
             http.and(grpc)
         };
+        let sampling = async {
+            match sampling {
+                Some(sampling) => sampling.run().await,
+                None => std::future::pending().await,
+            }
+        };
         // The routers, and with them the only way to send jobs, are gone when serving ends.
         let served = tokio::select! {
             served = serving => served,
             () = draining => Ok(()),
+            () = sampling => Ok(()),
         };
         component.starting();
         let stepped = steps.await.map_err(|error| Error::internal("the step thread broke").with_source(error));

@@ -1,5 +1,9 @@
 //! The node's own `/metrics`, under the names that vLLM's dashboards know.
 
+mod relayed;
+
+pub(crate) use relayed::RelayedCalls;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +37,30 @@ pub(crate) fn gauges(registry: &Registry, engine: &EngineDescription) -> Arc<Gau
 }
 
 fn labels(engine: &EngineDescription) -> [(&'static str, String); 2] {
-    [("model_name", engine.model.clone()), ("engine", engine.engine.clone())]
+    labels_of(&engine.model, &engine.engine)
+}
+
+fn labels_of(model: &str, engine: &str) -> [(&'static str, String); 2] {
+    [("model_name", model.to_owned()), ("engine", engine.to_owned())]
+}
+
+/// What the node's own metrics count of its records.
+pub(crate) enum Counting {
+    /// Those of an engine of its own.
+    Served(Box<Served>),
+    /// Those of a proxy.
+    Relayed(RelayedCalls),
+}
+
+impl Counting {
+    /// Takes note of one record.
+    pub(crate) fn count(&mut self, record: &Record) {
+        match (self, record) {
+            (Self::Served(served), record) => served.count(record),
+            (Self::Relayed(calls), Record::Relayed(relayed)) => calls.count(relayed),
+            (Self::Relayed(_), _) => {}
+        }
+    }
 }
 
 /// Counts calls that are over, and gaps between tokens. Lives on the recorder's thread; what its queue had no room for is in
@@ -93,12 +120,11 @@ impl Served {
         }
     }
 
-    /// Takes note of one record.
-    pub(crate) fn count(&self, record: &Record) {
+    fn count(&self, record: &Record) {
         match record {
             Record::Step(step) => self.step(step),
             Record::Call(call) => self.call(call),
-            Record::Sample(_) | Record::Relayed(_) => {}
+            Record::Sample(_) | Record::Relayed(_) | Record::Load(_) => {}
         }
     }
 

@@ -1,7 +1,7 @@
 //! In front of another engine: its answers pass through unchanged, and leave the spans, tokens and metrics that it lacks.
 //!
 //! ```text
-//! client -> place in the queue -> ask (for usage, where the engine knows it) -> upstream
+//! client -> ask (for usage, where the engine knows it) -> place in the queue -> upstream
 //!                                                 answer -> read along -> strip what nobody asked for -> client
 //!                                                                 |
 //!                                                                 +-> record
@@ -17,6 +17,7 @@ mod circle;
 mod dialect;
 mod grpc;
 mod json;
+mod load;
 mod read;
 mod relay;
 mod send;
@@ -24,12 +25,15 @@ mod turn;
 
 pub(crate) use call::{Asked, End, Mark, Relayed};
 pub use dialect::Upstream;
+pub(crate) use load::Sampling;
+pub(crate) use turn::Turns;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::routing::get;
 use reqwest::redirect::Policy;
 use serde::{Deserialize, Serialize};
 use service::config::range::{span, within};
@@ -37,14 +41,13 @@ use service::error::{Error, Result};
 use service::metrics::{Counter, Registry};
 use service::secret::Secret;
 use service::shutdown::CancellationToken;
-use telemetry::names;
 use tonic::transport::Channel;
 
+use crate::admit;
 use crate::engine::EngineDescription;
 use crate::record::Recorder;
 use crate::schedule;
 use crate::step::NodeClock;
-use turn::Turns;
 
 /// Settings of the `proxy` engine.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -135,6 +138,13 @@ impl Config {
         }
     }
 
+    /// Whether the proxy tells how many calls the engine has: where it stands for the engine, or nobody else tells it. Engines with
+    /// metrics of their own, and nodes of ours, tell it themselves.
+    fn tells_calls(&self) -> bool {
+        let is_silent = matches!(self.engine, Upstream::TextGenerationWebui | Upstream::Openai);
+        is_silent || self.measured_at == MeasuredAt::Server
+    }
+
     /// The engine behind the proxy, as far as the settings know it.
     pub(crate) fn describe(&self) -> EngineDescription {
         EngineDescription {
@@ -146,6 +156,7 @@ impl Config {
             chips: None,
             slots: self.concurrency,
             max_len: 0,
+            prompt_max: 0,
             policy: schedule::Policy::TokenBudget,
             prefix_cache: false,
             calibration_error: None,
@@ -167,6 +178,8 @@ pub(crate) struct Front {
     fleet_secret: Option<Secret>,
     token_sampling: f64,
     turns: Turns,
+    /// Whose turn it is to have a long body read.
+    long: Turns,
     sign: circle::Sign,
     closing: CancellationToken,
     failed: Counter,
@@ -178,6 +191,8 @@ pub(crate) struct Parts {
     pub(crate) clock: Arc<NodeClock>,
     pub(crate) fleet_secret: Option<Secret>,
     pub(crate) token_sampling: f64,
+    /// Whose turn it is at the engine.
+    pub(crate) turns: Turns,
     /// Calls that may wait.
     pub(crate) queue_max: u32,
     /// Cancelled once no new call is taken.
@@ -187,8 +202,17 @@ pub(crate) struct Parts {
 /// The routes of a proxy: everything goes to the engine, and calls that make tokens are followed.
 ///
 /// # Errors
-/// `Internal` if there can be no client.
+/// `Internal` if there can be no client, `Invalid` if the address of gRPC cannot be used.
 pub(crate) fn router(config: &Config, parts: Parts, metrics: &Registry) -> Result<Router> {
+    let front = Arc::new(front(config, parts, metrics)?);
+    let mut router = Router::new();
+    if config.engine != Upstream::Tokenwatt {
+        router = router.route("/load", get(load::stream));
+    }
+    Ok(router.fallback(relay::relay).with_state(front))
+}
+
+fn front(config: &Config, parts: Parts, metrics: &Registry) -> Result<Front> {
     let client = reqwest::Client::builder()
         .connect_timeout(config.connect_timeout)
         .no_proxy()
@@ -196,20 +220,11 @@ pub(crate) fn router(config: &Config, parts: Parts, metrics: &Registry) -> Resul
         .redirect(Policy::none())
         .build()
         .map_err(|error| Error::internal("set up the client for the engine").with_source(error))?;
-    let labels = [("engine", config.engine.name().to_owned())];
-    let turns = Turns::new(config.concurrency, parts.queue_max);
-    for (name, help, read) in [
-        (names::ENGINE_RUNNING, "Calls that the engine has.", Turns::running as fn(&Turns) -> u32),
-        (names::ENGINE_WAITING, "Calls that wait for their turn.", Turns::waiting),
-    ] {
-        let turns = turns.clone();
-        metrics.observe(name, help, &labels, move || Some(f64::from(read(&turns))));
-    }
     let channel = config.upstream_grpc.as_ref().map(|url| grpc::channel(url, config)).transpose();
     let channel =
         channel.map_err(|error| Error::invalid("node.engine.proxy.upstream_grpc cannot be used").with_source(error))?;
     let help = "Calls that the engine did not answer, or did not answer to the end.";
-    let front = Front {
+    Ok(Front {
         base: config.upstream.trim_end_matches('/').to_owned(),
         config: config.clone(),
         client,
@@ -218,10 +233,10 @@ pub(crate) fn router(config: &Config, parts: Parts, metrics: &Registry) -> Resul
         clock: parts.clock,
         fleet_secret: parts.fleet_secret,
         token_sampling: parts.token_sampling,
-        turns,
+        turns: parts.turns,
+        long: Turns::new(admit::long_at_once(), parts.queue_max),
         sign: circle::Sign::new(),
         closing: parts.closing,
-        failed: metrics.counter("tokenwatt_proxy_failed_total", help, &labels),
-    };
-    Ok(Router::new().fallback(relay::relay).with_state(Arc::new(front)))
+        failed: metrics.counter("tokenwatt_proxy_failed_total", help, &[("engine", config.engine.name().to_owned())]),
+    })
 }

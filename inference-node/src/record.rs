@@ -205,9 +205,29 @@ pub(crate) enum Record {
     Sample(Taken),
     /// A part of a call that went through the proxy.
     Relayed(Relayed),
+    /// What the engine behind the proxy has to do.
+    Load(ProxyLoad),
 }
 
-/// The step thread's end of the recorder.
+/// A proxy at one instant.
+#[derive(Clone, Debug)]
+pub(crate) struct ProxyLoad {
+    pub(crate) time_ns: i64,
+    /// Its calls, where no other tells them.
+    pub(crate) calls: Option<ProxyCalls>,
+}
+
+/// The calls of a proxy at one instant.
+#[derive(Clone, Debug)]
+pub(crate) struct ProxyCalls {
+    /// Those that the engine has from here.
+    pub(crate) running: u32,
+    /// Those that wait here for their turn.
+    pub(crate) waiting: u32,
+}
+
+/// The step thread's end of the recorder. Clones share it.
+#[derive(Clone)]
 pub(crate) struct Recorder {
     records: Sender<Record>,
     lost: Lost,
@@ -259,6 +279,10 @@ impl Recorder {
         self.send(Record::Sample(taken));
     }
 
+    pub(crate) fn load(&self, load: ProxyLoad) {
+        self.send(Record::Load(load));
+    }
+
     pub(crate) fn relayed(&self, relayed: Relayed) {
         self.send(Record::Relayed(relayed));
     }
@@ -273,7 +297,7 @@ impl Recorder {
             Record::Call(call) => {
                 self.lost.spans.add(1 + if self.phases { call.phases().count() as u64 } else { 0 });
             }
-            Record::Sample(_) => self.lost.samples.inc(),
+            Record::Sample(_) | Record::Load(_) => self.lost.samples.inc(),
             Record::Relayed(relayed) => {
                 self.lost.spans.add(relayed.marks.len() as u64 + u64::from(relayed.end.is_some()));
             }

@@ -247,7 +247,7 @@ impl Scheduler {
             if work.yields {
                 self.waiting.charge(&sequence.tenant);
             }
-            if self.config.prefix_cache && work.phase == Phase::Prefill {
+            if self.config.reads_prefixes() && work.phase == Phase::Prefill {
                 self.pool.remember(&sequence.tokens, &sequence.blocks, sequence.computed);
             }
         }

@@ -7,6 +7,7 @@ mod logprobs;
 mod whole;
 
 pub(crate) use fault::Fault;
+pub(crate) use load::beats;
 
 use std::sync::Arc;
 

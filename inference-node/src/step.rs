@@ -29,7 +29,7 @@ use service::channel::Receiver;
 use service::health::Component;
 use tokio::runtime::Handle;
 
-use crate::engine::{Engine, EngineError, NewToken, SeqId, SequenceInput, StepResult, StepTime, Text};
+use crate::engine::{Engine, EngineError, NewToken, SeqId, SequenceInput, StepResult, Text};
 use crate::queue::{Event, Finish, Gauges, Job};
 use crate::record::{Outcome, Recorder, Stall, StepDetail, StepRecord, TokenMark};
 use crate::schedule::{Offer, Phase, Scheduler, StepPlan, Work};
@@ -252,8 +252,8 @@ impl Driver {
         let (end_ns, device_us) = self.timeline.finish(start_ns, result.time);
         let waited_ns = self.timeline.host_ns();
         let padding_us = self.account.padding_us;
-        if let (Some(meter), StepTime::Modelled { load, .. }) = (&mut self.meter, result.time) {
-            meter.step(start_ns, end_ns, load);
+        if let Some(meter) = &mut self.meter {
+            meter.step(start_ns, end_ns, result.time.load());
         }
         let shares = self.account.book(device_us, &result.weights, result.padding_weight);
         self.scheduler.complete(plan);

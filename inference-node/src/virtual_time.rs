@@ -66,15 +66,9 @@ impl Seen {
 ///
 /// # Errors
 /// [`EngineError::Input`] if a call does not fit the engine, and those of its steps.
-pub fn closed_loop(
-    engine: &mut dyn Engine,
-    mut config: schedule::Config,
-    load: &ClosedLoop,
-) -> Result<Seen, EngineError> {
+pub fn closed_loop(engine: &mut dyn Engine, config: schedule::Config, load: &ClosedLoop) -> Result<Seen, EngineError> {
     let about = engine.describe().clone();
-    config.policy.get_or_insert(about.policy);
-    config.prefix_cache &= about.prefix_cache;
-    let scheduler = Scheduler::new(config, about.slots, about.max_len);
+    let scheduler = Scheduler::new(config.resolved(&about), about.slots, about.max_len);
     World::new(engine, scheduler, load).run()
 }
 
@@ -163,7 +157,7 @@ impl<'a> World<'a> {
         let result = self.engine.step(plan)?;
         let taken = match result.time {
             StepTime::Modelled { device, host, .. } => device + host,
-            StepTime::Measured { device } => device,
+            StepTime::Measured { device, .. } => device,
         };
         self.now_ns += u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX);
         self.scheduler.complete(plan);

@@ -5,7 +5,7 @@
 
 mod rows;
 
-pub use rows::{of_discounts, of_inventory, of_power_models, of_prices, of_rates};
+pub use rows::{of_discounts, of_grid, of_inventory, of_power_models, of_prices, of_rates};
 
 use std::collections::BTreeSet;
 

@@ -5,6 +5,7 @@
 
 mod measure;
 mod bound;
+mod heard;
 mod series;
 mod standing;
 
@@ -22,6 +23,7 @@ use telemetry::contract::ApiError;
 
 use crate::execute::Engine;
 use bound::Bound;
+use heard::Heard;
 use series::Series;
 use standing::Standing;
 
@@ -42,15 +44,17 @@ pub(crate) struct Fleet {
     engine: Arc<Engine>,
     bound: Arc<Mutex<Bound>>,
     series: Arc<Mutex<Series>>,
-    /// How budgets and bills stand.
+    /// How budgets and bills stand, what is odd and what is silent.
     standing: Arc<Mutex<Standing>>,
+    /// Until when each region was heard of.
+    heard: Arc<Mutex<Heard>>,
 }
 
 impl Fleet {
     /// Starts to count with the minute that runs now.
     pub(crate) fn start(engine: Arc<Engine>) -> Fleet {
         let bound = Arc::new(Mutex::new(Bound::new(engine.config.metrics_series_max)));
-        let fleet = Fleet { engine, bound, series: Arc::default(), standing: Arc::default() };
+        let fleet = Fleet { engine, bound, series: Arc::default(), standing: Arc::default(), heard: Arc::default() };
         let (counting, stop) = (fleet.clone(), fleet.engine.deps.shutdown.token(Stage::Query));
         fleet.engine.deps.tasks.spawn("query.fleet", async move {
             // Cancel safe: a minute is added in one step, after all of it was asked.
@@ -116,6 +120,7 @@ impl Fleet {
         let help =
             "Label sets of the fleet's series beyond query.metrics_series_max, which are added up as `__other__`.";
         self.engine.deps.metrics.gauge("tokenwatt_query_series_folded", help, &[]).set(folded as f64);
+        self.heard.lock().take(&measured, (minute + 1) * MINUTE_US);
         self.series.lock().add(minute, measured);
         Ok(())
     }
@@ -128,15 +133,27 @@ impl Fleet {
         }
     }
 
-    /// Looks at budgets and bills.
+    /// Looks at budgets and bills, at what is odd and at what is silent.
     pub(crate) async fn stand(&self) {
-        let found = [standing::budgets(&self.engine).await, standing::bills(&self.engine).await];
+        match standing::regions(&self.engine).await {
+            Ok(regions) => regions.into_iter().for_each(|(region, until_us)| self.heard.lock().learn(region, until_us)),
+            Err(error) => {
+                tracing::warn!(kind = error.kind, error = error.message, "regions cannot be asked, will ask again")
+            }
+        }
+        let engine = &self.engine;
+        let found = [
+            standing::budgets(engine).await,
+            standing::bills(engine).await,
+            standing::anomalies(engine).await,
+            standing::silence(engine).await,
+        ];
         let found = found.map(|found| {
             let failed = |error: &ApiError| {
                 tracing::warn!(
                     kind = error.kind,
                     error = error.message,
-                    "budgets or bills cannot be asked, will ask again"
+                    "budgets, bills, anomalies or silent hosts cannot be asked, will ask again"
                 );
             };
             found.inspect_err(failed).ok()
@@ -148,6 +165,7 @@ impl Fleet {
     pub(crate) async fn page(&self, exemplars: Exemplars) -> String {
         let lag_s = self.lag_s().await;
         let mut text = self.series.lock().render(lag_s, exemplars);
+        text.push_str(&self.heard.lock().render(self.engine.deps.clock.now_us()));
         text.push_str(&self.standing.lock().render());
         text.push_str(&self.engine.deps.metrics.render_open(exemplars));
         text.push_str("# EOF\n");

@@ -37,7 +37,7 @@ use crate::{
     rollup::{self, Memory},
     scan::prefetch::{Asked, Prefetch},
     system::pg_catalog::Shelf,
-    views::{self, View},
+    views::View,
 };
 
 /// Catalog of every session.
@@ -147,10 +147,10 @@ impl Shared {
 
     /// The query of a view as the settings have it: how long windows are kept, which allocation keys there are.
     pub(crate) fn sql(&self, view: &View) -> Cow<'static, str> {
-        if view.name == views::KEPT_HOURS.name {
-            return Cow::Owned(self.windows.kept_hours());
+        match self.windows.kept(view.sql) {
+            Cow::Borrowed(sql) => rollup::keyed(sql, &self.keys),
+            Cow::Owned(sql) => Cow::Owned(rollup::keyed(&sql, &self.keys).into_owned()),
         }
-        rollup::keyed(view.sql, &self.keys)
     }
 
     /// What queries run within.

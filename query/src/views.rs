@@ -10,6 +10,7 @@ mod cost;
 mod energy;
 mod latency;
 mod load;
+mod spend;
 
 use std::time::Duration;
 
@@ -74,6 +75,8 @@ pub(crate) const VIEWS: &[&View] = &[
     &allocated::IDLE_WASTE,
     &allocated::UNIT_COST_TREND,
     &allocated::COMMITMENT_COVERAGE,
+    &spend::COST_PER_MONTH,
+    &spend::ANOMALIES,
     &rolled::COSTS_HOURS,
     &rolled::MEASURED_CALLS,
     &load::REPLICA_MINUTES,
@@ -88,6 +91,7 @@ pub(crate) const VIEWS: &[&View] = &[
     &bill::PRICE_CHECK,
     &bill::BILL_BY_HOST,
     &bill::BILL_TOTALS,
+    &bill::CHARGES_IN_USD,
     &bill::HOST_CHARGES,
     &bill::CHARGED_HOURS,
     &KEPT_HOURS,
@@ -115,11 +119,28 @@ pub(crate) const fn column(name: &'static str, unit: &'static str, doc: &'static
     ViewColumn { name, unit, doc }
 }
 
+/// The three costs that stand beside the estimate, in views that sum them.
+const SUM_OF_LIST: ViewColumn = column(
+    "list_cost_usd",
+    "USD",
+    "the same at list price on demand: the bill's, else the price book's; unknown where that of a part is",
+);
+const SUM_OF_EFFECTIVE: ViewColumn = column(
+    "effective_cost_usd",
+    "USD",
+    "the same amortised: by the bill, else at the negotiated discount; unknown where that of a part is",
+);
+const SUM_OF_BILLED: ViewColumn =
+    column("billed_cost_usd", "USD", "the same as it is invoiced; unknown where a part is in no bill");
+
 /// How far a view looks before and after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Around {
     pub(crate) before: Duration,
     pub(crate) after: Duration,
+    /// Whether all of an hour is looked at, whatever part of it is asked for, where there are bills: what one says of an hour is shared by all of
+    /// the hour's minutes.
+    pub(crate) billed_hours: bool,
 }
 
 /// Rows stand alone: nothing before or after them matters.
@@ -127,9 +148,9 @@ pub(crate) const NOTHING: Around = around(0, 0);
 /// A minute's window begins with the sample before it, at most two minutes earlier, and `time` names its start.
 const A_WINDOW: Around = around(3 * 60, 2 * 60);
 /// As a window; and whether a sample lies within two minutes is asked of the sighting before, too.
-const A_SIGHTING: Around = around(6 * 60, 3 * 60);
+const A_SIGHTING: Around = Around { billed_hours: true, ..around(6 * 60, 3 * 60) };
 /// Engines' windows that reach into a minute: a step is at most two minutes long.
-const AN_ENGINE_STEP: Around = around(2 * 60, 2 * 60);
+const AN_ENGINE_STEP: Around = Around { billed_hours: true, ..around(2 * 60, 2 * 60) };
 /// The token before, at most.
 const ONE_BEFORE: Around = around(5 * 60, 0);
 /// Where the other rows of a call may lie: a second before by another clock, or until its longest end.
@@ -143,6 +164,6 @@ const A_WEEK: Around = around(8 * 24 * 3_600, 24 * 3_600);
 /// All minutes of a request that began or ended outside.
 const A_LONG_REQUEST: Around = around(15 * 60, 15 * 60);
 
-const fn around(before_s: u64, after_s: u64) -> Around {
-    Around { before: Duration::from_secs(before_s), after: Duration::from_secs(after_s) }
+pub(crate) const fn around(before_s: u64, after_s: u64) -> Around {
+    Around { before: Duration::from_secs(before_s), after: Duration::from_secs(after_s), billed_hours: false }
 }

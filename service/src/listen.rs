@@ -73,6 +73,8 @@ pub struct Bounds {
     pub stall: Option<Duration>,
     /// Age at which a connection is ended without loss, a tenth more or less by chance.
     pub age: Option<Duration>,
+    /// Time without a call after which a connection of HTTP/2 is ended without loss.
+    pub idle: Duration,
     /// How long open connections may go on after the stop.
     pub drain: Duration,
     /// Room for what peers send before it is read; `None` where bodies are small and HTTP/2's usual windows do.
@@ -88,6 +90,7 @@ impl From<Limits> for Bounds {
             body: Pace { window: limits.body_window, bytes: limits.body_bytes },
             stall: Some(limits.write_stall),
             age: None,
+            idle: limits.idle_timeout,
             drain: DRAIN,
             ahead: None,
         }
@@ -149,9 +152,16 @@ pub async fn serve_http(
     let bounds = bounds.into();
     let (connections, cut) = (TaskTracker::new(), CancellationToken::new());
     let places = Arc::new(Semaphore::new(bounds.connections));
-    let (mut full, mut failing) = (Spell::default(), Spell::default());
+    let (mut crowded, mut full, mut failing) = (Spell::default(), Spell::default(), Spell::default());
     loop {
         let next = async {
+            if crowded.begins(places.available_permits() == 0) {
+                let connections = bounds.connections;
+                tracing::warn!(
+                    connections,
+                    "all connections of a port are taken (listen.connections); further ones wait for one that ends"
+                );
+            }
             let place = Arc::clone(&places).acquire_owned().await;
             let room = enter(bounds.ahead.as_deref(), &mut full).await;
             (place, room, listener.accept().await)
@@ -237,10 +247,10 @@ impl Connection {
             Ok(accepted) => accepted,
             Err(error) => return tracing::debug!(error = chain(&error), "a connection was not taken"),
         };
-        let builder = self.builder();
+        let life = Life::new();
+        let builder = self.builder(&life);
         let Self { bounds, share: _share, router } = self;
         let (first, age, stall) = (bounds.first_request, bounds.age, bounds.stall);
-        let life = Arc::new(Life::default());
         let calls = Calls { life: Arc::clone(&life), caller, router, pace: bounds.body };
         let service = service_fn(move |request| calls.clone().answer(request));
         let io = TokioIo::new(Draining::new(stream, stall));
@@ -248,11 +258,12 @@ impl Connection {
         let age = age.map(|age| jittered(age, rand::random()));
         let served = tokio::select! {
             served = connection.as_mut() => served,
-            () = life.ends(first, age) => {
+            why = life.ends(first, age, bounds.idle) => {
+                tracing::debug!(reason = why.text(), "a connection is ended");
                 connection.as_mut().graceful_shutdown();
                 tokio::select! {
                     served = connection => served,
-                    () = life.is_silent() => return tracing::debug!("a connection without a request was dropped"),
+                    () = life.is_quiet() => return,
                 }
             }
             () = stop.cancelled() => {
@@ -265,8 +276,8 @@ impl Connection {
         }
     }
 
-    fn builder(&self) -> auto::Builder<Streams> {
-        let mut builder = auto::Builder::new(Streams { stall: self.bounds.stall });
+    fn builder(&self, life: &Arc<Life>) -> auto::Builder<Streams> {
+        let mut builder = auto::Builder::new(Streams { stall: self.bounds.stall, life: Arc::clone(life) });
         builder.http1().timer(TokioTimer::new()).header_read_timeout(self.bounds.headers);
         builder
             .http2()

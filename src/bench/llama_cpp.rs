@@ -40,6 +40,7 @@ impl Peer {
         node.args(["--input-type=module", "-", "speed"]).arg(&self.package).arg(model);
         node.args([batch, self.prompt_tokens, self.tokens].map(|number| number.to_string()));
         node.arg(self.threads.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        super::child::end_with_us(&mut node);
         let mut child = node.spawn().map_err(|error| failed("node does not start").with_source(error))?;
         let mut input = child.stdin.take().ok_or_else(|| failed("node takes no program"))?;
         input.write_all(SCRIPT.as_bytes()).map_err(|error| failed("node takes no program").with_source(error))?;

@@ -7,6 +7,7 @@ Sends a small fleet and one call of TOKENS tokens, waits until they can be asked
 
 import json
 import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -174,6 +175,8 @@ def prepared():
 
 
 def main():
+    # Asked to end it ends the browser, too, which would stay behind it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("asked to end"))
     prepared()
     started_ms = fill()
     figures = {"runs": RUNS, "request_tokens": TOKENS}

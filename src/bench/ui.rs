@@ -7,7 +7,9 @@ use std::time::Duration;
 use serde_json::Value;
 use service::error::{Error, Result};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::process::{ChildStdout, Command};
+
+use super::child::Bound;
 
 /// Sends the data, drives the browser, prints the figures.
 const SCRIPT: &str = include_str!("ui.py");
@@ -41,33 +43,39 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         Some(python) => python,
         None => super::query::cache_dir()?.join("venv/current/bin/python"),
     };
-    let dir = std::env::temp_dir().join(format!("tokenwatt-bench-ui-{}", std::process::id()));
-    let outcome = measured(&args, &python, &dir).await;
-    if let Err(error) = std::fs::remove_dir_all(&dir) {
-        tracing::warn!(%error, dir = %dir.display(), "could not be removed");
+    let scratch = Scratch(std::env::temp_dir().join(format!("tokenwatt-bench-ui-{}", std::process::id())));
+    let figures = measured(&args, &python, &scratch.0).await?;
+    super::print(args.json, &figures)
+}
+
+/// The directory of a run, removed with it.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            tracing::warn!(%error, dir = %self.0.display(), "could not be removed");
+        }
     }
-    super::print(args.json, &outcome?)
 }
 
 async fn measured(args: &Args, python: &Path, dir: &Path) -> Result<Value> {
     let server = Server::start(dir).await?;
-    let child = Command::new(python)
-        .args(["-c", SCRIPT, &server.dashboard, &server.otlp])
-        .args([args.runs, args.tokens].map(|number| number.to_string()))
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn();
+    let mut command = Command::new(python);
+    command.args(["-c", SCRIPT, &server.dashboard, &server.otlp]);
+    command.args([args.runs, args.tokens].map(|number| number.to_string()));
+    command.stdout(Stdio::piped());
     let failed = || {
         let hint = "`cargo xtask test` installs Chromium, chromedriver and selenium, and `cargo xtask web` builds the islands that are measured";
         Error::unavailable("the dashboard could not be measured; what is missing stands above").with_hint(hint)
     };
     // What it says on standard error goes where ours does.
-    let child = child.map_err(|error| failed().with_source(error))?;
-    let output = child.wait_with_output().await.map_err(|error| failed().with_source(error))?;
-    if !output.status.success() {
+    let browser = Bound::start(&mut command).map_err(|error| failed().with_source(error))?;
+    let (status, said) = browser.output().await.map_err(|error| failed().with_source(error))?;
+    if !status.success() {
         return Err(failed());
     }
-    serde_json::from_slice(&output.stdout).map_err(|error| failed().with_source(error))
+    serde_json::from_slice(&said).map_err(|error| failed().with_source(error))
 }
 
 /// `tokenwatt up` on free ports.
@@ -75,7 +83,7 @@ struct Server {
     dashboard: String,
     otlp: String,
     // Ended with it.
-    _child: Child,
+    _child: Bound,
     // Kept so that it can go on printing.
     _stdout: Lines<BufReader<ChildStdout>>,
 }
@@ -90,9 +98,9 @@ impl Server {
         for port in ["--otlp-grpc", "--otlp-http", "--http", "--flight"] {
             command.args([port, "127.0.0.1:0"]);
         }
-        command.args(["--log", "error"]).current_dir(dir).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut child = command.spawn().map_err(failed("start the server"))?;
-        let stdout = child.stdout.take().ok_or_else(|| Error::internal("the server has no output"))?;
+        command.args(["--log", "error"]).current_dir(dir).stdout(Stdio::piped());
+        let mut child = Bound::start(&mut command).map_err(failed("start the server"))?;
+        let stdout = child.0.stdout.take().ok_or_else(|| Error::internal("the server has no output"))?;
         let mut stdout = BufReader::new(stdout).lines();
         let found = tokio::time::timeout(PATIENCE, addresses(&mut stdout)).await;
         let (dashboard, otlp) = found.map_err(|_| Error::unavailable("the server did not become ready"))??;

@@ -22,6 +22,8 @@ pub(crate) enum Import {
     Rates(Rates),
     /// Power models: a CSV file of dated watts or measured curves, which takes the place of an earlier one of the same name
     Power(Power),
+    /// Grid factors and PUE: a CSV file of dated grams a kilowatt hour, which takes the place of an earlier one of the same name
+    Grid(Grid),
     /// Hosts that are paid for: a CSV file, which takes the place of an earlier one of the same name
     Inventory(Inventory),
     /// Bills: files of one export, FOCUS 1.0-1.4 or AWS CUR 2.0, as CSV, gzipped CSV or Parquet
@@ -61,6 +63,17 @@ pub(crate) struct Rates {
 #[derive(Args)]
 pub(crate) struct Power {
     /// The list of power models; docs/power.md names its columns
+    file: PathBuf,
+    /// Name of the list
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    list: String,
+    #[command(flatten)]
+    refusals: Refusals,
+}
+
+#[derive(Args)]
+pub(crate) struct Grid {
+    /// The list of grid factors; docs/power.md names its columns
     file: PathBuf,
     /// Name of the list
     #[arg(long, value_name = "NAME", default_value = "default")]
@@ -139,6 +152,7 @@ pub(crate) async fn run(common: &Common, import: &Import) -> Result<(), Failure>
         }
         Import::Rates(flags) => lists::rates(&lake, &flags.file, flags.refusals.open()?).await?,
         Import::Power(flags) => lists::power(&lake, &flags.file, &flags.list, flags.refusals.open()?).await?,
+        Import::Grid(flags) => lists::grid(&lake, &flags.file, &flags.list, flags.refusals.open()?).await?,
         Import::Inventory(flags) => lists::inventory(&lake, &flags.file, &flags.list, flags.refusals.open()?).await?,
         Import::Billing(flags) => {
             bills::import(&lake, &flags.files, flags.namesake(), flags.refusals.open()?, now_us).await?

@@ -1,17 +1,18 @@
-//! Lists of dated facts into their tables: negotiated discounts, exchange rates, power models and hosts.
+//! Lists of dated facts into their tables: negotiated discounts, exchange rates, power models, grid factors and hosts.
 
 use std::collections::HashMap;
 use std::path::Path;
 
 use lake::{Lake, reference, sets};
 use service::{Error, Result};
+use telemetry::grid::list as grid;
 use telemetry::inventory;
 use telemetry::list::{self, ListColumn};
 use telemetry::power::list::{self as power, Listed};
 use telemetry::price::discount::{self, Discount};
 use telemetry::price::rate::{self, Rate};
 use telemetry::record::{Record, Refusal};
-use telemetry::table::{DISCOUNTS, EXCHANGE_RATES, INVENTORY, POWER_MODELS, Table};
+use telemetry::table::{DISCOUNTS, EXCHANGE_RATES, GRID, INVENTORY, POWER_MODELS, Table};
 
 use super::prices::check_name;
 use super::report::Report;
@@ -91,6 +92,25 @@ pub(crate) async fn power(lake: &Lake, path: &Path, name: &str, mut report: Repo
     let models = list.read(path, &mut report)?;
     let mut lines = report.close()?;
     lines.extend(publish(lake, &POWER_MODELS, name, &reference::of_power_models(&models, name)?).await?);
+    Ok(lines)
+}
+
+/// Imports a list of grid factors under that name, in place of an earlier one. Gives the lines to print.
+///
+/// # Errors
+/// `Invalid` for a name, `NotFound`, `Corrupt` for a file that is no such list or has rows that are none; those of the lake.
+pub(crate) async fn grid(lake: &Lake, path: &Path, name: &str, mut report: Report) -> Result<Vec<String>> {
+    check_name("a list of grid factors", name)?;
+    let list = List {
+        of: "grid factors",
+        columns: grid::COLUMNS,
+        read: grid::Listed::read,
+        key: |row: &grid::Listed| [Some(row.region.as_str()), None, None],
+        clash: grid::Listed::clashes,
+    };
+    let factors = list.read(path, &mut report)?;
+    let mut lines = report.close()?;
+    lines.extend(publish(lake, &GRID, name, &reference::of_grid(&factors, name)?).await?);
     Ok(lines)
 }
 

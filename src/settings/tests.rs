@@ -99,6 +99,21 @@ fn numbers_have_bounds() {
     }
 }
 
+/// A value where a table belongs is told in the words of the file, with what to write.
+#[test]
+fn tables_are_asked_for_as_they_are_written() {
+    for (text, said) in [
+        (
+            "[node]\nengine = \"cpu\"\n",
+            "`node.engine` is a table, not a string \"cpu\"; write `[node.engine]`, and below it: kind = \"cpu\"",
+        ),
+        ("listen = 5\n", "`listen` is a table, not a signed int `5`; write `[listen]`, and below it: "),
+    ] {
+        let error = load_text(text).unwrap_err().to_string();
+        assert!(error.contains(said) && error.contains("1 fault") && !error.contains("struct"), "{error}");
+    }
+}
+
 /// No secret of any service is printed, by `check` or in a log.
 #[test]
 fn secrets_are_never_printed() {

@@ -6,6 +6,8 @@ use serde::Deserialize;
 
 use crate::dated;
 
+pub mod list;
+
 /// One dated factor pair of one region.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
@@ -13,7 +15,7 @@ pub struct Grid {
     pub region: String,
     /// Grams of CO₂ equivalent per kilowatt hour, by `method`.
     pub gco2e_per_kwh: Option<f64>,
-    /// What the grams are: [`AVERAGE`] or [`MARGINAL`].
+    /// What the grams are: [`AVERAGE`], [`MARGINAL`] or [`MARKET`].
     pub method: &'static str,
     /// Facility energy divided by IT energy.
     pub pue: Option<f64>,
@@ -25,12 +27,16 @@ pub struct Grid {
     pub as_of: String,
     /// `published` for regional figures, `estimated` for coefficients and country averages.
     pub confidence: String,
+    /// Whether an operator imported it, which goes before what comes with Tokenwatt.
+    pub is_own: bool,
 }
 
 /// What the grid of the region emits for a kilowatt hour.
 pub const AVERAGE: &str = "location based, average";
 /// What it would emit for one more.
 pub const MARGINAL: &str = "location based, marginal";
+/// What is left by contracts and certificates of whoever pays.
+pub const MARKET: &str = "market based";
 
 #[derive(Deserialize)]
 struct Row {
@@ -53,11 +59,11 @@ pub fn bundled() -> &'static [Grid] {
     &BUNDLED
 }
 
-/// The average factors of a region at an instant: regional figures before estimates, then the newest. `None` is unknown.
+/// The average factors of a region at an instant: an operator's own before ours, regional figures before estimates, then the newest. `None` is unknown.
 pub fn at<'a>(grid: &'a [Grid], region: &str, instant_us: i64) -> Option<&'a Grid> {
     grid.iter()
         .filter(|row| row.method == AVERAGE && row.region == region && row.effective_from_us <= instant_us)
-        .max_by_key(|row| (row.confidence == "published", row.effective_from_us))
+        .max_by_key(|row| (row.is_own, row.confidence == "published", row.effective_from_us))
 }
 
 impl Grid {
@@ -71,6 +77,7 @@ impl Grid {
             pue: row.pue,
             source: row.source,
             as_of: row.as_of,
+            is_own: false,
             confidence: if regional { "published" } else { "estimated" }.to_owned(),
         })
     }

@@ -99,7 +99,7 @@ names! {
 names! {
     /// Attributes of a token span.
     TOKEN:
-    TOKEN_INDEX = "tokenwatt.token.index", "int", "position in its choice, from 0; the KV length of its step is the prompt's tokens plus it";
+    TOKEN_INDEX = "tokenwatt.token.index", "int", "position in its choice, from 0; the KV length of its step is the prompt's tokens plus it, in calls of one prompt";
     TOKEN_CHOICE = "tokenwatt.token.choice", "int", "which choice, from 0";
     TOKEN_COUNT = "tokenwatt.token.count", "{token}", "tokens in the span, 1 if absent";
     TOKEN_BATCH = "tokenwatt.token.batch", "{request}", "requests in the step that made it";
@@ -180,7 +180,7 @@ names! {
     HEADER_TENANT = "x-tokenwatt-tenant", "string", "tenant, believed only with the fleet's secret";
     HEADER_FLEET_SECRET = "x-tokenwatt-fleet-secret", "string", "proves that the caller is a gateway of the fleet";
     HEADER_TIMEOUT = "x-tokenwatt-timeout-ms", "int", "milliseconds after which the caller has no use for the answer; the call ends then";
-    HEADER_LOAD = "x-node-load", "running,waiting,kv,slots", "the node's load when it answered";
+    HEADER_LOAD = "x-node-load", "running,waiting,kv,slots", "the node's load when it answered; empty is unknown";
 }
 
 /// Sections of `docs/wire.md`: a title and its names.

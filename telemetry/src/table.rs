@@ -239,6 +239,7 @@ const ORIGIN: &[Column] = &[
     text("scope_typed", "OTLP JSON of the scope attributes whose value is not a string, by key"),
     text("scope_schema_url", "schema of the scope"),
     int("scope_dropped", "1", "scope attributes dropped before sending"),
+    text("resource_entities", "OTLP JSON array of the resource's references to entities"),
 ];
 
 /// Where a dated fact comes from and how far it can be trusted.

@@ -611,7 +611,7 @@ def tiles_are_right(path, shown):
 
 # What is of now and not of the range: its statements have no versions and no times. And pages that may have nothing to show.
 EMPTY = ("/alerts",)
-OF_NOW = {("/settings", "collectors"), ("/settings", "tables"), ("/settings", "rollups"), ("/settings", "keyboard"), ("/cost", "budgets")}
+OF_NOW = {("/settings", "collectors"), ("/settings", "tables"), ("/settings", "rollups"), ("/settings", "keyboard"), ("/cost", "budgets"), ("/cost", "months")}
 
 
 def opened(driver, path):

@@ -2,13 +2,19 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use anyhow::{Context, Result, bail};
 
-/// The root of the workspace, from this crate's own place in it.
+/// The root of the workspace, from this crate's own place in it. Cargo names the place anew each time it runs this program: clones
+/// that share a target directory also share what was built in either of them.
 pub(crate) fn root() -> &'static Path {
-    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
-    crate_dir.parent().unwrap_or(crate_dir)
+    static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
+        let crate_dir = std::env::var_os("CARGO_MANIFEST_DIR");
+        let crate_dir = crate_dir.map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+        crate_dir.parent().map_or(crate_dir.clone(), Path::to_path_buf)
+    });
+    &ROOT
 }
 
 /// `~/.cache/tokenwatt`: what clones of this repository share (build output, Python packages, models).

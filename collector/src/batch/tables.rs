@@ -108,6 +108,15 @@ impl Tables {
         ]
     }
 
+    /// The first and the last event time of what was received since the last call, microseconds; `None` if nothing has one.
+    pub fn take_times(&mut self) -> Option<(i64, i64)> {
+        let Self { spans, tokens, logs, metrics, histograms, .. } = self;
+        let taken =
+            [spans, tokens, logs, metrics, histograms].map(|buffer| std::mem::replace(&mut buffer.times, Times::NONE));
+        let Times { first_us, last_us } = taken.into_iter().fold(Times::NONE, Times::with);
+        (first_us <= last_us).then_some((first_us, last_us))
+    }
+
     /// From here on rows belong to that journal frame.
     pub fn enter(&mut self, frame: u64, received_us: i64) {
         for buffer in self.buffers_mut() {
@@ -143,6 +152,23 @@ pub struct Buffer {
     opened: Option<Duration>,
     /// Rows of a date when the buffer last closed, about as many as the next will have.
     last_rows: usize,
+    /// The event times that were asked for since they were last taken, of rows that are in the table already, too.
+    times: Times,
+}
+
+/// The first and the last of several event times, microseconds since 1970-01-01 UTC.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    first_us: i64,
+    last_us: i64,
+}
+
+impl Times {
+    const NONE: Times = Times { first_us: i64::MAX, last_us: i64::MIN };
+
+    fn with(self, other: Times) -> Times {
+        Times { first_us: self.first_us.min(other.first_us), last_us: self.last_us.max(other.last_us) }
+    }
 }
 
 /// The oldest frame with rows in a buffer.
@@ -192,6 +218,7 @@ impl Buffer {
             first: None,
             opened: None,
             last_rows: 0,
+            times: Times::NONE,
         }
     }
 
@@ -233,6 +260,7 @@ impl Buffer {
     /// The rows of the date of `time_us`; `None` if rows of the current frame are in the table already.
     #[inline]
     pub fn rows(&mut self, time_us: i64) -> Option<&mut Rows> {
+        self.times = self.times.with(Times { first_us: time_us, last_us: time_us });
         if self.has_frame() {
             return None;
         }

@@ -4,7 +4,9 @@ use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, InstrumentationScope, KeyValue, KeyValueList};
+use opentelemetry_proto::tonic::common::v1::{
+    AnyValue, ArrayValue, EntityRef, InstrumentationScope, KeyValue, KeyValueList,
+};
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
 use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
@@ -120,7 +122,14 @@ pub(crate) fn span(rng: &mut StdRng) -> Span {
 
 fn resource(rng: &mut StdRng) -> Option<Resource> {
     let dropped_attributes_count = rng.random_range(0..2);
-    Some(Resource { attributes: attributes(rng, 0), dropped_attributes_count, ..Resource::default() })
+    let attributes = attributes(rng, 0);
+    let entity_refs = (0..rng.random_range(0..3)).map(|_| entity(rng)).collect();
+    Some(Resource { attributes, dropped_attributes_count, entity_refs })
+}
+
+fn entity(rng: &mut StdRng) -> EntityRef {
+    let keys = |rng: &mut StdRng| (0..rng.random_range(0..3)).map(|_| text(rng)).collect();
+    EntityRef { schema_url: text(rng), r#type: text(rng), id_keys: keys(rng), description_keys: keys(rng) }
 }
 
 fn scope(rng: &mut StdRng) -> Option<InstrumentationScope> {

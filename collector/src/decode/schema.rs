@@ -13,7 +13,7 @@ pub use metrics::{
     NUMBER_POINT, QUANTILE, RESOURCE_METRICS, SCOPE_METRICS, SUM, SUMMARY, SUMMARY_POINT,
 };
 pub use traces::{EVENT, LINK, RESOURCE_SPANS, SCOPE_SPANS, SPAN, TRACES};
-pub use value::{ANY_VALUE, KEY_VALUE, RESOURCE, SCOPE};
+pub use value::{ANY_VALUE, ENTITY_REF, KEY_VALUE, RESOURCE, SCOPE};
 
 /// A message type.
 pub struct Message {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::receive::admit::{Budget, Line};
 
-/// A lane that takes nothing for so long waits for the lake, not for its share of the CPUs.
+/// A lane that takes nothing for so long, or rows of which none became a file, wait for the lake, not for their share of the CPUs.
 pub(crate) const LAG: Duration = Duration::from_millis(500);
 /// Bodies that became durable longer ago than this before they became rows, microseconds, waited for something else than CPUs.
 const LATE_US: i64 = 2_000_000;

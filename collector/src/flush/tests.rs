@@ -20,6 +20,7 @@ use crate::progress::Progress;
 use crate::receive::Encoding;
 use crate::receive::admit::Line;
 use crate::signal::Signal;
+use crate::simulation::clock::SimClock;
 
 const NOW_US: i64 = 1_790_000_000_000_000;
 
@@ -78,6 +79,33 @@ fn closed_rows_wait_for_memory() {
     assert!(waiting.as_mut().now_or_never().is_none(), "its rows are being written");
     drop(first);
     waiting.now_or_never().expect("the first one is a file").unwrap();
+}
+
+/// Senders are held while rows wait for memory that others give back, since files are written; where none comes back the lake takes
+/// nothing, and they are let go on.
+#[test]
+fn a_wait_for_memory_is_the_lakes_lag_only_where_none_comes_back() {
+    let (lane, _queue) = bounded::<Closed>("logs", 8);
+    let (memory, clock) = (Budget::new(100_000), SimClock::default());
+    let ways = Ways { lanes: Lanes::from([("logs", lane)]), memory: memory.clone(), clock: Arc::new(clock.clone()) };
+    let (line, bodies) = (Line::new(1, 1 << 20), Budget::new(1 << 20));
+    let brake = Brake::new(line.clone(), bodies.clone());
+    let _half = bodies.take(1 << 19);
+    brake.made(NOW_US, NOW_US);
+    brake.set();
+    let is_held = || line.enter(std::future::pending()).now_or_never().is_none();
+    let mut files: Vec<_> = (0..4).map(|_| memory.take(24_000)).collect();
+    let (_, mut closed, _) = rows(gather(1, &Arc::default()), [frame(1, 60_000)].into(), Duration::ZERO, true).unwrap();
+    let mut waiting = Box::pin(ways.hand_over(closed.remove(0), &brake));
+    assert!(waiting.as_mut().now_or_never().is_none(), "there is no memory");
+    files.pop();
+    clock.advance();
+    assert!(waiting.as_mut().now_or_never().is_none() && is_held(), "a file was written meanwhile");
+    clock.advance();
+    assert!(waiting.as_mut().now_or_never().is_none() && !is_held(), "none was");
+    files.clear();
+    waiting.now_or_never().expect("there is memory").unwrap();
+    assert!(is_held(), "the lake takes rows again");
 }
 
 fn journal(directory: &std::path::Path) -> Arc<Mutex<Journal>> {

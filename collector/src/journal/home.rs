@@ -37,11 +37,7 @@ impl Journal {
             return Err(Error::conflict(format!(
                 "the journal in {journal} holds frames {first} to {last} for the lake at {place}, which is not the one at {url}"
             ))
-            .with_hint(
-                "give this lake a state directory of its own: --state DIR; or start with the other lake and stop in order, \
-                 which commits what the journal holds and empties it. If that lake is gone for good, move the journal away: \
-                 what it holds has nowhere to go",
-            ));
+            .with_hint(self.ways_out(lake, url)));
         }
         if bound.is_some() {
             tracing::info!(from = place, to = url, "the journal is empty and goes on with another lake");
@@ -67,6 +63,19 @@ impl Journal {
         Ok(())
     }
 
+    /// What to do about a journal of another lake, or of one that does not say which. Nobody but the operator knows whether a lake that
+    /// has no id any more is that one, restored from a copy without it, or a copy beside it.
+    fn ways_out(&self, lake: &str, url: &str) -> String {
+        let (noted, file) =
+            (quoted(&format!("{lake} {url}")), quoted(&self.directory.join("lake").display().to_string()));
+        format!(
+            "if it is the same lake, restored or moved without its `_tokenwatt/id`, say so and start again: \
+             `printf '%s\\n' {noted} > {file}`. If it is another one, give it a state directory of its own: --state DIR; or start with the \
+             other lake and stop in order, which commits what the journal holds and empties it. If that lake is gone for good, move \
+             the journal away: what it holds has nowhere to go"
+        )
+    }
+
     fn first(&self) -> u64 {
         self.segments.front().map_or(self.next, |segment| segment.first)
     }
@@ -79,4 +88,9 @@ impl Journal {
             let _ = self.disk.remove(&path);
         }
     }
+}
+
+/// A word of a shell's command.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
 }

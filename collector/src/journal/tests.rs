@@ -505,6 +505,39 @@ fn a_journal_belongs_to_one_lake_while_it_holds_frames() {
     journal.belong("y", "file:///y/", true, &digests).unwrap();
 }
 
+/// Does what the hint of a refusal says about the same lake.
+fn do_as_told(refused: &Error) {
+    let hint = refused.hint().unwrap();
+    let command = hint.split('`').find(|part| part.starts_with("printf")).unwrap();
+    let status = std::process::Command::new("sh").args(["-c", command]).status().unwrap();
+    assert!(status.success(), "{command}");
+}
+
+/// A lake that came back without its id, and an older journal whose lake has no row of it any more, are taken once somebody has done what the
+/// refusal says, whatever their places are called; no frame is lost by it.
+#[test]
+fn what_a_refusal_says_works() {
+    let parent = tempfile::tempdir().unwrap();
+    let place = parent.path().join("it's a \"state\"");
+    let (mut journal, digests) = open(&place);
+    journal.belong("x", "file:///x/", false, &digests).unwrap();
+    journal.append(&[body("a"), body("bb")], NOW).unwrap();
+    let refused = journal.belong("new", "file:///it's%20x/", true, &digests).unwrap_err();
+    do_as_told(&refused);
+    journal.belong("new", "file:///it's%20x/", true, &digests).unwrap();
+    assert_eq!(texts(&journal, 0).len(), 2);
+    assert!(journal.belong("x", "file:///x/", true, &digests).is_err(), "it belongs to the other one now");
+
+    let (mut journal, digests) = open(&parent.path().join("older"));
+    journal.append(&[body("a")], NOW).unwrap();
+    journal.append(&[body("bb")], NOW + SEGMENT_AGE).unwrap();
+    cut(&mut journal, 1, NOW + SEGMENT_AGE);
+    let refused = journal.belong("y", "s3://b/y/", false, &digests).unwrap_err();
+    do_as_told(&refused);
+    journal.belong("y", "s3://b/y/", false, &digests).unwrap();
+    assert_eq!(texts(&journal, 1), [(2, "bb".to_owned())]);
+}
+
 /// A journal of a version that did not note its lake takes the one that has its rows, or the first one there is; not another one.
 #[test]
 fn an_older_journal_takes_the_lake_that_has_its_rows() {

@@ -16,7 +16,7 @@ columns! {
     pub(super) Columns of telemetry::table::LOGS: time time_unix_nano observed_unix_nano severity_number severity body
         body_typed event_name trace_id span_id flags dropped_attributes tenant attributes attributes_typed resource
         resource_typed resource_schema_url resource_dropped scope_name scope_version scope_attributes scope_typed
-        scope_schema_url scope_dropped
+        scope_schema_url scope_dropped resource_entities
 }
 
 /// A log record without its attributes.

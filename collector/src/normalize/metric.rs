@@ -18,7 +18,7 @@ columns! {
     pub(super) Columns of telemetry::table::METRICS: time name description unit kind temporality monotonic
         start_unix_nano time_unix_nano value value_int flags exemplars metadata tenant attributes attributes_typed
         resource resource_typed resource_schema_url resource_dropped scope_name scope_version scope_attributes
-        scope_typed scope_schema_url scope_dropped
+        scope_typed scope_schema_url scope_dropped resource_entities
 }
 
 columns! {
@@ -27,7 +27,7 @@ columns! {
         start_unix_nano time_unix_nano count sum min max bounds counts scale zero_count zero_threshold positive_offset
         positive_counts negative_offset negative_counts quantiles quantile_values flags exemplars metadata tenant
         attributes attributes_typed resource resource_typed resource_schema_url resource_dropped scope_name
-        scope_version scope_attributes scope_typed scope_schema_url scope_dropped
+        scope_version scope_attributes scope_typed scope_schema_url scope_dropped resource_entities
 }
 
 /// Temporalities by their OTLP number.

@@ -4,11 +4,12 @@
 //! attribute ─► key listed? ─► dropped          text ─► looks like a credential? ─► that part blotted out
 //! ```
 //!
-//! Keys decide for what users wrote and models answered; patterns find credentials wherever they stand, in log bodies and
-//! error messages too.
+//! Keys decide for what users wrote and models answered, and the lines in which engines log it are known; patterns find credentials
+//! wherever they stand, in log bodies and error messages too.
 
 mod keys;
 mod patterns;
+mod spoken;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -63,9 +64,13 @@ impl Redaction {
         keys::is_message_part(key) && !self.rules.keep.iter().any(|kept| keys::covers(kept, key))
     }
 
-    /// The text without credentials.
+    /// The text without credentials, and without what engines log of what users wrote and models answered.
     pub fn clean<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        self.rules.patterns.blot(text)
+        let text = if self.rules.keep_content { Cow::Borrowed(text) } else { spoken::blot(text) };
+        match text {
+            Cow::Borrowed(text) => self.rules.patterns.blot(text),
+            Cow::Owned(text) => Cow::Owned(self.rules.patterns.blot(&text).into_owned()),
+        }
     }
 }
 

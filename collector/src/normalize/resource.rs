@@ -7,9 +7,9 @@ use telemetry::names;
 
 use super::redact::Redaction;
 use crate::batch::rows::Rows;
-use crate::decode::print;
 use crate::decode::view::{Attribute, Group, Value};
 use crate::decode::wire::{Fields, Malformed, Raw};
+use crate::decode::{print, schema};
 
 /// Positions of the dimensions in every table that has them: all columns after `time`, in the order of [`KEYS`].
 pub const DIMENSIONS: Range<usize> = 1..12;
@@ -39,6 +39,8 @@ pub(super) const HOST_ID: usize = 6;
 /// Where `host_type` stands.
 pub(super) const HOST_TYPE: usize = 7;
 const SERVICE: usize = 8;
+/// Number of the field of a `Resource` with its references to entities.
+const ENTITY_REFS: u32 = 3;
 const INSTANCE: usize = 10;
 
 /// A resource, read.
@@ -53,6 +55,8 @@ pub struct Resource<'a> {
     pub dropped: u32,
     dimensions: [Option<&'a str>; COUNT],
     stored: OnceCell<Stored<'a>>,
+    has_entities: bool,
+    entities: OnceCell<String>,
 }
 
 /// Attributes in the form in which tables keep them.
@@ -89,10 +93,12 @@ impl<'a> Resource<'a> {
     pub fn read(group: &Group<'a>) -> Result<Self, Malformed> {
         let mut attributes = Vec::new();
         Attribute::read_all(group.resource, 1, &mut attributes)?;
-        let mut dropped = 0;
+        let (mut dropped, mut has_entities) = (0, false);
         for field in Fields::new(group.resource) {
-            if let (2, Raw::Varint(count)) = field? {
-                dropped = count as u32;
+            match field? {
+                (2, Raw::Varint(count)) => dropped = count as u32,
+                (ENTITY_REFS, Raw::Bytes(_)) => has_entities = true,
+                _ => {}
             }
         }
         let dimensions = KEYS.map(|keys| keys.iter().find_map(|key| named_text(&attributes, key)));
@@ -103,6 +109,8 @@ impl<'a> Resource<'a> {
             dropped,
             dimensions,
             stored: OnceCell::new(),
+            has_entities,
+            entities: OnceCell::new(),
         })
     }
 
@@ -138,6 +146,16 @@ impl<'a> Resource<'a> {
             let _ = self.stored.set(Stored::new(&self.attributes, redaction)?);
         }
         self.stored.get().ok_or(Malformed::Truncated)
+    }
+
+    /// Its references to entities as an OTLP JSON array; empty if there are none.
+    pub fn entities(&self, redaction: &Redaction) -> Result<&str, Malformed> {
+        if self.has_entities && self.entities.get().is_none() {
+            let mut printed = String::new();
+            print::array(&schema::ENTITY_REF, ENTITY_REFS, self.raw, redaction, &mut printed)?;
+            let _ = self.entities.set(printed);
+        }
+        Ok(self.entities.get().map_or("", String::as_str))
     }
 
     /// An attribute's value.

@@ -18,6 +18,7 @@ pub(super) struct Origin {
     pub(super) scope_typed: usize,
     pub(super) scope_schema_url: usize,
     pub(super) scope_dropped: usize,
+    pub(super) resource_entities: usize,
 }
 
 /// Gathers the origin's positions out of a table's columns.
@@ -34,6 +35,7 @@ macro_rules! origin {
             scope_typed: $columns.scope_typed,
             scope_schema_url: $columns.scope_schema_url,
             scope_dropped: $columns.scope_dropped,
+            resource_entities: $columns.resource_entities,
         }
     };
 }
@@ -50,6 +52,7 @@ impl Origin {
         place.scope_stored.write(rows, self.scope_attributes, self.scope_typed);
         rows.text_some(self.scope_schema_url, place.scope.schema_url);
         rows.int(self.scope_dropped, i64::from(place.scope.dropped));
+        rows.text_some(self.resource_entities, place.resource.entities(redaction)?);
         Ok(())
     }
 }

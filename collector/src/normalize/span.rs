@@ -20,7 +20,7 @@ columns! {
     pub(super) Columns of telemetry::table::SPANS: time trace_id span_id parent_span_id trace_state flags name kind
         time_unix_nano end_unix_nano status status_message events links dropped_attributes dropped_events dropped_links
         tenant attributes attributes_typed resource resource_typed resource_schema_url resource_dropped scope_name
-        scope_version scope_attributes scope_typed scope_schema_url scope_dropped
+        scope_version scope_attributes scope_typed scope_schema_url scope_dropped resource_entities
 }
 
 /// Span kinds by their OTLP number.

@@ -25,6 +25,7 @@ use crate::batch::tables::{Buffer, Tables};
 use crate::signal::Signal;
 
 mod allocation;
+mod hosts;
 mod devices;
 mod dialects;
 mod tokens;

@@ -5,7 +5,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
@@ -13,10 +13,12 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 const UNIT: usize = 1024;
 
 /// Memory for bodies that are being read, stored or turned into rows.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Budget {
     units: Arc<Semaphore>,
     total: usize,
+    /// Shares that came back so far. What comes back goes to who waits at once, so the free units do not tell it.
+    returned: Arc<AtomicU64>,
 }
 
 /// A share of the budget; it goes back when dropped.
@@ -24,20 +26,27 @@ pub struct Budget {
 pub struct Permit {
     held: Option<OwnedSemaphorePermit>,
     bytes: usize,
-    #[allow(clippy::struct_field_names, reason = "the budget it was taken from")]
-    units: Option<Arc<Semaphore>>,
+    budget: Option<Budget>,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if let Some(budget) = self.budget.as_ref().filter(|_| self.held.is_some()) {
+            budget.returned.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Budget {
     /// A budget of so many bytes.
     pub fn new(bytes: usize) -> Self {
         let total = (bytes / UNIT).clamp(1, Semaphore::MAX_PERMITS);
-        Self { units: Arc::new(Semaphore::new(total)), total }
+        Self { units: Arc::new(Semaphore::new(total)), total, returned: Arc::default() }
     }
 
     /// Takes `bytes`, if they are free now.
     pub fn take(&self, bytes: usize) -> Option<Permit> {
-        let mut permit = Permit { held: None, bytes: 0, units: Some(Arc::clone(&self.units)) };
+        let mut permit = Permit { held: None, bytes: 0, budget: Some(self.clone()) };
         permit.grow(bytes).then_some(permit)
     }
 
@@ -50,7 +59,7 @@ impl Budget {
         let wanted = u32::try_from(units).unwrap_or(u32::MAX);
         // It is never closed.
         let held = Arc::clone(&self.units).acquire_many_owned(wanted).await.ok();
-        Permit { held, bytes: units * UNIT, units: Some(Arc::clone(&self.units)) }
+        Permit { held, bytes: units * UNIT, budget: Some(self.clone()) }
     }
 
     /// Whether `bytes` are free now.
@@ -61,6 +70,11 @@ impl Budget {
     /// Whether half of it is taken, or more.
     pub fn is_half_taken(&self) -> bool {
         self.units.available_permits() * 2 <= self.total
+    }
+
+    /// How many shares of it came back so far.
+    pub fn returned(&self) -> u64 {
+        self.returned.load(Ordering::Relaxed)
     }
 
     /// Bytes taken now.
@@ -74,10 +88,10 @@ impl Permit {
     pub fn grow(&mut self, bytes: usize) -> bool {
         let held = self.bytes.div_ceil(UNIT);
         let wanted = (self.bytes + bytes).div_ceil(UNIT);
-        let Some(units) = &self.units else { return false };
+        let Some(budget) = &self.budget else { return false };
         if wanted > held {
             let Ok(more) = u32::try_from(wanted - held) else { return false };
-            let Ok(taken) = Arc::clone(units).try_acquire_many_owned(more) else { return false };
+            let Ok(taken) = Arc::clone(&budget.units).try_acquire_many_owned(more) else { return false };
             match &mut self.held {
                 Some(held) => held.merge(taken),
                 None => self.held = Some(taken),

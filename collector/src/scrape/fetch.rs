@@ -13,8 +13,6 @@ const ACCEPTED: &str = "application/openmetrics-text;version=1.0.0;escaping=allo
     text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
 /// Tells the target how long the scraper waits, as Prometheus does.
 const TIMEOUT_HEADER: &str = "x-prometheus-scrape-timeout-seconds";
-/// Redirects followed.
-const REDIRECTS_MAX: usize = 3;
 
 /// An answer as it came.
 pub(super) struct Fetched {
@@ -30,16 +28,6 @@ impl Fetched {
         inflate(self.compression, &self.body, self.limit, |_| true)
             .map_err(|error| Error::invalid("inflate the answer").with_source(error))
     }
-}
-
-/// A client for all targets.
-pub(super) fn client() -> Result<reqwest::Client> {
-    reqwest::Client::builder()
-        .user_agent(concat!("tokenwatt/", env!("CARGO_PKG_VERSION")))
-        .redirect(reqwest::redirect::Policy::limited(REDIRECTS_MAX))
-        .no_proxy()
-        .build()
-        .map_err(|error| Error::internal("make an HTTP client").with_source(error))
 }
 
 /// Reads an answer of at most `limit` bytes, before and after inflation.

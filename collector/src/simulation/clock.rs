@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 3_600);
 
 /// A clock that is moved on from one timer to the next.
 #[derive(Clone, Default)]
-pub(super) struct SimClock {
+pub(crate) struct SimClock {
     state: Arc<Mutex<State>>,
 }
 
@@ -36,7 +36,7 @@ impl SimClock {
     ///
     /// # Panics
     /// If there is none, or the run takes too long: something waits for ever.
-    pub(super) fn advance(&self) {
+    pub(crate) fn advance(&self) {
         let mut state = self.state.lock();
         let Some((due, _)) = state.timers.keys().next().copied() else { panic!("everything waits, and for nothing") };
         assert!(due < LONGEST, "the simulation does not come to an end");
@@ -47,18 +47,18 @@ impl SimClock {
     }
 
     /// Sets the wall clock wrong; the monotonic one does not notice.
-    pub(super) fn jump(&self, wrong: Duration, ahead: bool) {
+    pub(crate) fn jump(&self, wrong: Duration, ahead: bool) {
         let wrong_ns = i64::try_from(wrong.as_nanos()).unwrap();
         self.state.lock().wrong_ns = if ahead { wrong_ns } else { -wrong_ns };
     }
 
     /// Everything sleeps, and wakes up so much later.
-    pub(super) fn sleep_through(&self, time: Duration) {
+    pub(crate) fn sleep_through(&self, time: Duration) {
         self.state.lock().now += time;
     }
 
     /// What a clock that is right shows, nanoseconds since 1970-01-01 UTC.
-    pub(super) fn true_ns(&self) -> u64 {
+    pub(crate) fn true_ns(&self) -> u64 {
         u64::try_from(BEGINNING_NS + i64::try_from(self.state.lock().now.as_nanos()).unwrap()).unwrap()
     }
 }

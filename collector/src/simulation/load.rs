@@ -8,14 +8,26 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
+use opentelemetry_proto::tonic::metrics::v1::{
+    AggregationTemporality, Gauge, Histogram, HistogramDataPoint, Metric, NumberDataPoint, ResourceMetrics,
+    ScopeMetrics,
+};
+use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use parking_lot::Mutex;
 use prost::Message;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use service::clock::Clock;
+use telemetry::names;
+use telemetry::table::{DEVICES, HISTOGRAMS, LOGS, METRICS, REQUESTS, SPANS, TOKENS, Table};
 use tokio::sync::watch;
 use tower::ServiceExt;
 
@@ -29,12 +41,11 @@ pub(super) struct Door {
     pub(super) life: Arc<Life>,
 }
 
-/// One thing that was sent, and that ends as one row.
+/// One thing that was sent: it ends as one row of a table, which names its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Item {
-    Token(u128),
-    Span(u128),
-    Log(u128),
+pub(super) struct Item {
+    pub(super) table: &'static str,
+    pub(super) key: u128,
 }
 
 /// What became of an item.
@@ -48,9 +59,10 @@ pub(super) struct Sent {
 /// What was sent.
 pub(super) type Ledger = Arc<Mutex<BTreeMap<Item, Sent>>>;
 
-/// Span ids of the two spans of a trace.
-pub(super) const TOKEN_SPAN: u64 = 1;
-pub(super) const OTHER_SPAN: u64 = 2;
+/// Names of what is sent beside tokens and records.
+const WORK: &str = "work";
+const CALL: &str = "llm_request";
+const SIZES: &str = "sizes";
 
 /// How long tables keep their rows where there is maintenance.
 pub(super) const KEPT: Duration = Duration::from_secs(86_400);
@@ -79,7 +91,7 @@ impl Sender {
         let mut rng = StdRng::seed_from_u64(self.seed);
         for key in (self.first..).take(self.bodies as usize) {
             let time_ns = self.clock.true_ns() - self.age(&mut rng);
-            let (path, bytes, items) = body(key, time_ns, rng.random_bool(0.3));
+            let Offer { path, bytes, items } = body(key, time_ns, rng.random_range(0..4));
             let note = |acknowledged| items.iter().map(move |item| (*item, Sent { acknowledged, time_ns }));
             self.ledger.lock().extend(note(false));
             let fickle = rng.random_bool(self.fickle);
@@ -130,26 +142,96 @@ impl Sender {
     }
 }
 
-fn body(key: u128, now_ns: u64, log: bool) -> (&'static str, Vec<u8>, Vec<Item>) {
-    let trace_id = key.to_be_bytes().to_vec();
-    if log {
-        let record = LogRecord { time_unix_nano: now_ns, trace_id, ..LogRecord::default() };
-        let scope_logs = vec![ScopeLogs { log_records: vec![record], ..ScopeLogs::default() }];
-        let resource_logs = vec![ResourceLogs { scope_logs, ..ResourceLogs::default() }];
-        return ("/v1/logs", ExportLogsServiceRequest { resource_logs }.encode_to_vec(), vec![Item::Log(key)]);
+struct Offer {
+    path: &'static str,
+    bytes: Vec<u8>,
+    items: Vec<Item>,
+}
+
+fn body(key: u128, time_ns: u64, kind: u8) -> Offer {
+    match kind {
+        0 => records(key, time_ns),
+        1 => points(key, time_ns),
+        2 => spans(key, time_ns, &[CALL]),
+        _ => spans(key, time_ns, &[names::SPAN_TOKEN, WORK]),
     }
-    let span = |name: &str, id: u64| Span {
-        trace_id: trace_id.clone(),
+}
+
+/// What becomes of something of that name, wherever a table keeps it.
+pub(super) fn items(signal: &str, name: &str, key: u128) -> Vec<Item> {
+    let tables: &[&Table] = match (signal, name) {
+        ("logs", _) => &[&LOGS],
+        ("metrics", SIZES) => &[&HISTOGRAMS],
+        ("metrics", _) => &[&METRICS, &DEVICES],
+        (_, names::SPAN_TOKEN) => &[&TOKENS],
+        (_, CALL) => &[&SPANS, &REQUESTS],
+        _ => &[&SPANS],
+    };
+    tables.iter().map(|table| Item { table: table.name, key }).collect()
+}
+
+fn records(key: u128, time_unix_nano: u64) -> Offer {
+    let record = LogRecord { time_unix_nano, trace_id: key.to_be_bytes().to_vec(), ..LogRecord::default() };
+    let scope_logs = vec![ScopeLogs { log_records: vec![record], ..ScopeLogs::default() }];
+    let resource_logs = vec![ResourceLogs { scope_logs, ..ResourceLogs::default() }];
+    let bytes = ExportLogsServiceRequest { resource_logs }.encode_to_vec();
+    Offer { path: "/v1/logs", bytes, items: items("logs", "", key) }
+}
+
+fn spans(key: u128, time_ns: u64, named: &[&str]) -> Offer {
+    let span = |(id, name): (u64, &&str)| Span {
+        trace_id: key.to_be_bytes().to_vec(),
         span_id: id.to_be_bytes().to_vec(),
-        parent_span_id: 3_u64.to_be_bytes().to_vec(),
-        name: name.to_owned(),
-        start_time_unix_nano: now_ns - 1_000,
-        end_time_unix_nano: now_ns,
+        parent_span_id: u64::MAX.to_be_bytes().to_vec(),
+        name: (*name).to_owned(),
+        start_time_unix_nano: time_ns - 1_000,
+        end_time_unix_nano: time_ns,
+        attributes: if *name == CALL { vec![text("gen_ai.operation.name", "chat")] } else { Vec::new() },
         ..Span::default()
     };
-    let spans = vec![span("token", TOKEN_SPAN), span("work", OTHER_SPAN)];
+    let spans = (1..).zip(named).map(span).collect();
     let scope_spans = vec![ScopeSpans { spans, ..ScopeSpans::default() }];
     let resource_spans = vec![ResourceSpans { scope_spans, ..ResourceSpans::default() }];
     let bytes = ExportTraceServiceRequest { resource_spans }.encode_to_vec();
-    ("/v1/traces", bytes, vec![Item::Token(key), Item::Span(key)])
+    Offer { path: "/v1/traces", bytes, items: named.iter().flat_map(|name| items("traces", name, key)).collect() }
+}
+
+/// Watts of a host's only device and a histogram; the host is named by the key, since points have no id.
+fn points(key: u128, time_unix_nano: u64) -> Offer {
+    let watts = NumberDataPoint {
+        time_unix_nano,
+        attributes: vec![text(names::HW_ID, "0"), text("hw.type", "gpu")],
+        value: Some(Number::AsDouble(75.0)),
+        ..NumberDataPoint::default()
+    };
+    let sizes = HistogramDataPoint {
+        time_unix_nano,
+        count: 1,
+        sum: Some(2.0),
+        bucket_counts: vec![0, 1],
+        explicit_bounds: vec![1.0],
+        ..HistogramDataPoint::default()
+    };
+    let sizes = Histogram { data_points: vec![sizes], aggregation_temporality: AggregationTemporality::Delta.into() };
+    let metric = |name: &str, unit: &str, data| Metric {
+        name: name.to_owned(),
+        unit: unit.to_owned(),
+        data: Some(data),
+        ..Metric::default()
+    };
+    let metrics = vec![
+        metric(names::HW_POWER, "W", Data::Gauge(Gauge { data_points: vec![watts] })),
+        metric(SIZES, "By", Data::Histogram(sizes)),
+    ];
+    let scope_metrics = vec![ScopeMetrics { metrics, ..ScopeMetrics::default() }];
+    let resource = Some(Resource { attributes: vec![text("host.id", &format!("{key:032x}"))], ..Resource::default() });
+    let resource_metrics = vec![ResourceMetrics { resource, scope_metrics, ..ResourceMetrics::default() }];
+    let bytes = ExportMetricsServiceRequest { resource_metrics }.encode_to_vec();
+    let items = [names::HW_POWER, SIZES].iter().flat_map(|name| items("metrics", name, key)).collect();
+    Offer { path: "/v1/metrics", bytes, items }
+}
+
+fn text(key: &str, value: &str) -> KeyValue {
+    let value = Some(AnyValue { value: Some(Value::StringValue(value.to_owned())) });
+    KeyValue { key: key.to_owned(), value, ..KeyValue::default() }
 }

@@ -11,14 +11,15 @@ use object_store::ObjectStoreExt;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use service::clock::Clock;
-use telemetry::table::{LOGS, QUARANTINE, SPANS, TOKENS, Table};
+use telemetry::table::{DEVICES, HISTOGRAMS, LOGS, METRICS, QUARANTINE, REQUESTS, SPANS, TOKENS, Table};
 
 use super::clock::SimClock;
-use super::load::{Item, KEPT, Ledger, Sent, TOKEN_SPAN};
+use super::load::{self, Item, KEPT, Ledger, Sent};
 use super::store::Bucket;
 
 /// Tables in which items may end.
-pub(super) const TABLES: [&Table; 4] = [&TOKENS, &SPANS, &LOGS, &QUARANTINE];
+pub(super) const TABLES: [&Table; 8] =
+    [&TOKENS, &REQUESTS, &SPANS, &LOGS, &METRICS, &HISTOGRAMS, &DEVICES, &QUARANTINE];
 
 /// How long a replaced file stays, and how far the processes' notion of the time may be off.
 pub(super) const GRACE: Duration = Duration::from_secs(40);
@@ -126,7 +127,7 @@ async fn read(bucket: &Bucket, table: &Table, file: &File) -> Vec<Item> {
     let body = bucket.objects.get(&file.path.as_str().into()).await;
     let body = body.unwrap_or_else(|error| panic!("{} is named and cannot be read: {error}", file.path));
     let builder = ParquetRecordBatchReaderBuilder::try_new(body.bytes().await.unwrap()).unwrap();
-    let columns = ["trace_id", "span_id", "signal", "body"];
+    let columns = ["trace_id", "host_id", "signal", "name", "body"];
     let mask = ProjectionMask::columns(builder.parquet_schema(), columns);
     let batches: Vec<_> = builder.with_projection(mask).build().unwrap().map(Result::unwrap).collect();
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
@@ -140,22 +141,19 @@ fn items(table: &Table, batch: &RecordBatch) -> Vec<Item> {
         let column = arrow::compute::cast(column, &arrow::datatypes::DataType::Utf8).unwrap();
         column.as_string::<i32>().iter().map(|text| text.map(str::to_owned)).collect()
     };
-    let token = format!("{TOKEN_SPAN:016x}");
-    let [traces, spans, signals, bodies] = ["trace_id", "span_id", "signal", "body"].map(texts);
+    let [traces, hosts, signals, names, bodies] = ["trace_id", "host_id", "signal", "name", "body"].map(texts);
     let item = |row: usize| {
         // A log record in quarantine has its ids in its body alone.
-        let trace = traces[row].clone().or_else(|| {
+        let in_body = || {
             let (_, rest) = bodies[row].as_ref()?.split_once("\"traceId\":\"")?;
             Some(rest.split_once('"')?.0.to_owned())
-        });
-        let key = u128::from_str_radix(&trace.unwrap(), 16).unwrap();
-        if table == &LOGS || signals[row].as_deref() == Some("logs") {
-            Item::Log(key)
-        } else if table == &TOKENS || (table == &QUARANTINE && spans[row].as_ref() == Some(&token)) {
-            Item::Token(key)
-        } else {
-            Item::Span(key)
+        };
+        let key = hosts[row].clone().or_else(|| traces[row].clone()).or_else(in_body).unwrap();
+        let key = u128::from_str_radix(&key, 16).unwrap();
+        match &signals[row] {
+            Some(signal) => load::items(signal, names[row].as_deref().unwrap_or_default(), key),
+            None => vec![Item { table: table.name, key }],
         }
     };
-    (0..batch.num_rows()).map(item).collect()
+    (0..batch.num_rows()).flat_map(item).collect()
 }

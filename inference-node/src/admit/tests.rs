@@ -180,7 +180,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// An entrance with so many places in front of nobody, and what would go on to the step thread.
 fn entrance(text: &Arc<Slow>, places: usize) -> (Arc<Entrance>, Receiver<Job>) {
     let (sender, jobs) = bounded("test.jobs", 64);
-    let engine = EngineDescription { max_len: 10_000, ..crate::proxy::Config::default().describe() };
+    let engine =
+        EngineDescription { max_len: 10_000, prompt_max: 10_000, ..crate::proxy::Config::default().describe() };
     let entrance = Entrance {
         engine: EngineDescription { model: "m".to_owned(), ..engine },
         text: Arc::clone(text) as Arc<dyn Text>,

@@ -133,6 +133,7 @@ impl Cpu {
             chips: None,
             slots: config.slots.max(1),
             max_len: config.max_len.clamp(2, trained.max(2)),
+            prompt_max: config.max_len.clamp(2, trained.max(2)),
             policy: Policy::TokenBudget,
             prefix_cache: false,
             calibration_error: None,
@@ -236,7 +237,7 @@ impl Engine for Cpu {
         Ok(StepResult {
             tokens,
             failed,
-            time: StepTime::Measured { device: started.elapsed() },
+            time: StepTime::Measured { device: started.elapsed(), load: None },
             // Every token takes the same products; what attention adds for a longer past is small beside them.
             weights: plan.work.iter().map(|work| u64::from(work.tokens)).collect(),
             padding_weight: 0,

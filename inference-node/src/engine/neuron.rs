@@ -89,6 +89,27 @@ pub struct Neuron {
     /// `None` between the loss of the device and its return.
     gang: Option<Gang>,
     sequences: HashMap<SeqId, Sequence>,
+    pace: Pace,
+}
+
+/// The highest rate at which positions were computed so far, positions a second.
+#[derive(Default)]
+struct Pace {
+    best: f64,
+}
+
+impl Pace {
+    /// Rate of a step as a share of the highest, above 0 to 1: how hard the tensor engines worked, since they do the same work for
+    /// every position of a graph, whether somebody holds it or not. The first prompt of an engine counts as all that it can, so
+    /// until a longer one has come it says too much rather than too little.
+    fn load(&mut self, positions: usize, device: Duration) -> Option<f64> {
+        let rate = positions as f64 / device.as_secs_f64();
+        let known = rate.is_finite() && rate > 0.0;
+        known.then(|| {
+            self.best = self.best.max(rate);
+            rate / self.best
+        })
+    }
 }
 
 struct Sequence {
@@ -121,6 +142,7 @@ impl Neuron {
             chips: accelerator.map(|_| manifest.tensor_parallel.div_ceil(CORES_PER_CHIP)),
             slots: manifest.slots,
             max_len: manifest.max_len(),
+            prompt_max: manifest.prompt_max().min(manifest.max_len()),
             policy: Policy::NeuronSlots,
             prefix_cache: false,
             calibration_error: None,
@@ -134,6 +156,7 @@ impl Neuron {
             description,
             gang: Some(gang),
             sequences: HashMap::new(),
+            pace: Pace::default(),
         })
     }
 
@@ -144,6 +167,8 @@ impl Neuron {
         let share = |bytes: u64| bytes / u64::from(count.max(1));
         Some(Devices {
             count,
+            name: "neuron",
+            first: self.config.first_core / CORES_PER_CHIP,
             vendor: "AWS".to_owned(),
             model: self.description.accelerator.clone()?,
             memory_total_bytes: memory.map(|(_, limit)| share(limit)),
@@ -248,7 +273,7 @@ impl Engine for Neuron {
     }
 
     fn open(&mut self, seq: SeqId, input: SequenceInput) -> Result<(), EngineError> {
-        let (length, most) = (input.prompt.len(), self.manifest.prompt_max() as usize);
+        let (length, most) = (input.prompt.len(), self.description.prompt_max as usize);
         if length == 0 || length > most {
             let reason = format!("prompt has {length} tokens, the compiled graphs take 1 to {most}");
             return Err(EngineError::Input { reason });
@@ -272,6 +297,7 @@ impl Engine for Neuron {
         let failed = |reason| EngineError::Step { reason };
         let graph = self.manifest.graph(plan).map_err(failed)?;
         let feed = self.feed(plan, graph).map_err(failed)?;
+        let positions = feed.tokens.len();
         let Some(gang) = &self.gang else {
             return Err(EngineError::Lost { reason: "it has not come back".to_owned() });
         };
@@ -291,7 +317,7 @@ impl Engine for Neuron {
         Ok(StepResult {
             tokens,
             failed: Vec::new(),
-            time: StepTime::Measured { device: done.device },
+            time: StepTime::Measured { device: done.device, load: self.pace.load(positions, done.device) },
             // A decode graph takes as long for every row, whether somebody holds its slot or not.
             weights: vec![1; plan.work.len()],
             padding_weight: empty,

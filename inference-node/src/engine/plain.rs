@@ -40,9 +40,4 @@ impl Plain {
     pub(super) fn parts<'a>(&'a self, text: &'a str) -> impl Iterator<Item = &'a str> {
         text.split(self.mark.as_str())
     }
-
-    /// Bytes of the text without its marks.
-    pub(super) fn len(&self, text: &str) -> usize {
-        self.parts(text).map(str::len).sum()
-    }
 }

@@ -151,6 +151,7 @@ impl Sim {
             chips: config.chips.or(Some(calibration.chips)),
             slots: config.slots.max(1),
             max_len: config.max_len.max(2),
+            prompt_max: config.max_len.max(2),
             policy: if compiled { Policy::NeuronSlots } else { Policy::TokenBudget },
             prefix_cache: true,
             calibration_error: Some(calibration.mean_error_percent() / 100.0),
@@ -166,6 +167,8 @@ impl Sim {
         let known = step::hardware(&self.config.like).filter(|_| self.config.accelerator.is_none());
         Some(Devices {
             count: self.description.chips?,
+            name: if known.is_some_and(|machine| machine.family == Family::Neuron) { "neuron" } else { "chip" },
+            first: 0,
             vendor: known.map_or("unknown", |machine| machine.vendor).to_owned(),
             model: self.description.accelerator.clone()?,
             memory_total_bytes: known.map(|machine| machine.memory_bytes),

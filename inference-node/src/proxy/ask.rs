@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::http::HeaderMap;
+use axum::http::request::Parts;
 use rand::Rng;
 use serde::Deserialize;
 use serde_json::Value;
 use service::hop::TraceContext;
+use service::task::blocking;
 
 use super::Front;
 use super::call::{Asked, Follow};
@@ -15,11 +17,12 @@ use super::dialect::{Asks, Extra, Form};
 use super::json;
 use super::read::Reader;
 use crate::admit::{sampled, tenant, trusts};
+use crate::serve::Fault;
 
 /// The fields of a request that are recorded; one that is not what it should be is the engine's to refuse.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Wanted {
+struct Wanted {
     #[serde(deserialize_with = "readable")]
     model: Option<String>,
     #[serde(deserialize_with = "readable")]
@@ -69,11 +72,70 @@ pub(super) struct Named<'a> {
     pub(super) trace: Option<u128>,
 }
 
+/// A call as the engine is sent it, and what is known of it.
+pub(super) struct Taken {
+    pub(super) parts: Parts,
+    pub(super) body: Bytes,
+    /// What is to be taken out of the answer.
+    pub(super) strip: Vec<Strip>,
+    pub(super) follow: Follow,
+    pub(super) trace: TraceContext,
+}
+
 /// Longest name that is recorded.
 const NAME_BYTES_MAX: usize = 256;
+/// Longest body that is read where it is: well below a millisecond of work.
+const SHORT_BYTES_MAX: usize = 64 << 10;
 
 impl Front {
-    pub(super) fn asked(
+    /// Reads a call of this form: where it is, if it is short, else off the threads that serve I/O and in turn, so that no stream waits
+    /// for it.
+    ///
+    /// # Errors
+    /// A fault for the client if too many wait; the call is recorded then.
+    ///
+    /// # Cancel safety
+    /// Work that has begun ends; nothing comes of it.
+    pub(super) async fn take_in(
+        self: &Arc<Self>,
+        parts: Parts,
+        form: Form,
+        body: Bytes,
+        arrival_ns: i64,
+    ) -> Result<Taken, Fault> {
+        if body.len() <= SHORT_BYTES_MAX {
+            return Ok(self.taken(parts, form, body, arrival_ns));
+        }
+        let Some(turn) = self.long.take().await else {
+            self.taken(parts, form, Bytes::new(), arrival_ns).follow.turned_away();
+            return Err(Fault::overloaded());
+        };
+        let front = Arc::clone(self);
+        let work = move || {
+            let taken = front.taken(parts, form, body, arrival_ns);
+            drop(turn);
+            taken
+        };
+        blocking("take in a call", work).await.map_err(|error| Fault::internal(error.to_string()))
+    }
+
+    fn taken(&self, parts: Parts, form: Form, body: Bytes, arrival_ns: i64) -> Taken {
+        let wanted: Wanted = serde_json::from_slice(&body).unwrap_or_default();
+        let path = parts.uri.path();
+        let named = Form::of(self.config.engine, path).and_then(|(_, named)| named);
+        let asked = self.asked(&parts.headers, form, named, &wanted, path, arrival_ns);
+        let (body, strip) = self.ask_more(form, &wanted, &asked, body);
+        let trace = TraceContext { trace_id: asked.trace_id, span_id: asked.span_id, flags: 1 };
+        let reader = Reader::new(self.config.engine, form, choices(&asked, &body));
+        Taken { parts, body, strip, follow: self.following(asked, reader), trace }
+    }
+
+    fn following(&self, asked: Asked, reader: Reader) -> Follow {
+        let is_sampled = sampled(asked.trace_id, self.token_sampling);
+        Follow::new(Arc::new(asked), Arc::clone(&self.recorder), Arc::clone(&self.clock), reader, is_sampled)
+    }
+
+    fn asked(
         &self,
         headers: &HeaderMap,
         form: Form,
@@ -120,15 +182,13 @@ impl Front {
         if let Some(trace) = named.trace {
             (asked.trace_id, asked.parent_span_id) = (trace, None);
         }
-        let asked = Arc::new(asked);
-        let is_sampled = sampled(asked.trace_id, self.token_sampling);
         let mut reader = Reader::new(self.config.engine, Form::Kserve, 1);
         reader.said.id = named.id.filter(|id| !id.is_empty() && id.len() <= NAME_BYTES_MAX).map(str::to_owned);
-        Follow::new(asked, Arc::clone(&self.recorder), Arc::clone(&self.clock), reader, is_sampled)
+        self.following(asked, reader)
     }
 
     /// Asks for what tells tokens from chunks, and says what is to be taken out of the answer again.
-    pub(super) fn ask_more(&self, form: Form, wanted: &Wanted, asked: &Asked, body: Bytes) -> (Bytes, Vec<Strip>) {
+    fn ask_more(&self, form: Form, wanted: &Wanted, asked: &Asked, body: Bytes) -> (Bytes, Vec<Strip>) {
         let (mut body, mut strip) = (body, Vec::new());
         if !form.is_openai() || !asked.stream {
             return (body, strip);
@@ -152,6 +212,13 @@ impl Front {
         }
         (body, strip)
     }
+}
+
+/// Choices that the answer has, as far as it matters: one, or several. A list of prompts may be several.
+fn choices(asked: &Asked, body: &[u8]) -> u32 {
+    let listed = json::value(body, "prompt").is_some_and(|prompt| prompt.starts_with(b"["));
+    let asked = asked.choices.and_then(|choices| u32::try_from(choices).ok()).unwrap_or(1);
+    if listed { asked.max(2) } else { asked }
 }
 
 /// A frame of which something was taken out.

@@ -252,6 +252,11 @@ impl Follow {
         self.is_refused = true;
     }
 
+    /// Too many calls wait already.
+    pub(super) fn turned_away(mut self) {
+        self.finish(Some("rate_limited"), Some("the queue is full".to_owned()));
+    }
+
     /// Reads a whole answer, which leaves now.
     pub(super) fn whole(&mut self, body: &[u8]) {
         self.reader.whole(body);
@@ -305,11 +310,16 @@ impl Follow {
             end.error = Some("engine_error");
             end.message.clone_from(&said.error);
         }
+        if end.error.is_some_and(|kind| CUT_OFF.contains(&kind)) && said.finish_reasons.is_empty() {
+            said.finish_reasons.push("error".to_owned());
+        }
         end.said = said;
         self.recorder.relayed(Relayed { asked: Arc::clone(&self.asked), marks: Vec::new(), end: Some(Box::new(end)) });
     }
 }
 
+/// Failures of the engine. Where it says no reason for the end itself, that is `error`, as OpenTelemetry's conventions have it.
+const CUT_OFF: [&str; 3] = ["timeout", "upstream_unreachable", "engine_error"];
 /// More choices than a call can have.
 const CHOICES_MAX: usize = 128;
 

@@ -58,7 +58,7 @@ const TIMINGS_WITH_EVERY_CHUNK: Extra =
 
 impl Upstream {
     /// As telemetry names it.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Vllm => "vllm",
             Self::Sglang => "sglang",

@@ -7,27 +7,33 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt, stream};
 use http_body_util::LengthLimitError;
-use service::hop::{TRACEPARENT, TraceContext, end_to_end};
+use service::hop::{TRACEPARENT, end_to_end};
 use telemetry::names;
 
-use super::ask::{Kept, Strip, Wanted, stripped};
-use super::call::{Asked, Follow};
+use super::ask::{Kept, Strip, Taken, stripped};
+use super::call::Follow;
 use super::dialect::Form;
-use super::read::Reader;
 use super::turn::Turn;
-use super::{Front, grpc, json};
-use crate::admit::sampled;
+use super::{Front, grpc};
 use crate::serve::{BODY_MAX, Fault};
 
 /// Longest line of a stream, and longest whole answer, that is read along.
 const READ_MAX: usize = 1 << 20;
 
-/// Every call.
+/// Every call. Its answer says how much there is to do, unless one nearer to the engine has said it.
 pub(super) async fn relay(State(front): State<Arc<Front>>, request: Request) -> Response {
+    let mut response = answered(Arc::clone(&front), request).await;
+    if let Ok(load) = HeaderValue::try_from(front.load()) {
+        response.headers_mut().entry(names::HEADER_LOAD).or_insert(load);
+    }
+    response
+}
+
+async fn answered(front: Arc<Front>, request: Request) -> Response {
     let arrival_ns = front.clock.now_ns();
     if front.closing.is_cancelled() {
         return Fault::closing().into_response();
@@ -45,39 +51,35 @@ pub(super) async fn relay(State(front): State<Arc<Front>>, request: Request) -> 
         Ok(body) => body,
         Err(error) => return unread(&error).into_response(),
     };
-    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-    let posted = parts.method == Method::POST;
-    let form = if posted { Form::of(front.config.engine, parts.uri.path()) } else { None };
+    let form = if parts.method == Method::POST { Form::of(front.config.engine, parts.uri.path()) } else { None };
     let mut headers = forwarded(&parts.headers, &[]);
     front.sign.put(&mut headers);
-    let Some((form, named)) = form else {
-        return match front.send(&parts.method, path, headers, body).await {
+    let Some((form, _)) = form else {
+        return match front.send(&parts, headers, body).await {
             Ok(answer) => plain(answer),
             Err(unanswered) => unanswered.fault().into_response(),
         };
     };
-    let wanted: Wanted = serde_json::from_slice(&body).unwrap_or_default();
-    let asked = Arc::new(front.asked(&parts.headers, form, named, &wanted, parts.uri.path(), arrival_ns));
-    let (body, strip) = front.ask_more(form, &wanted, &asked, body);
+    let Taken { parts, body, strip, mut follow, trace } = match front.take_in(parts, form, body, arrival_ns).await {
+        Ok(taken) => taken,
+        Err(fault) => return fault.into_response(),
+    };
     if !strip.is_empty() {
         // Nothing could be taken out of a compressed answer.
         headers.remove(header::ACCEPT_ENCODING);
     }
-    set_trace(&mut headers, &asked);
-    let choices = choices(&asked, &body);
-    let reader = Reader::new(front.config.engine, form, choices);
-    let is_sampled = sampled(asked.trace_id, front.token_sampling);
-    let recorder = Arc::clone(&front.recorder);
-    let mut follow = Follow::new(asked, recorder, Arc::clone(&front.clock), reader, is_sampled);
+    // The trace goes on, with this call's span as the parent.
+    if let Some(value) = trace.header() {
+        headers.insert(TRACEPARENT, value);
+    }
     let Some(turn) = front.turns.take().await else {
-        let fault = Fault::overloaded();
-        follow.finish(Some("rate_limited"), Some("the queue is full".to_owned()));
-        return fault.into_response();
+        follow.turned_away();
+        return Fault::overloaded().into_response();
     };
     if turn.queued {
         follow.dispatched();
     }
-    match front.send(&parts.method, path, headers, body).await {
+    match front.send(&parts, headers, body).await {
         Ok(answer) => followed(&front, answer, follow, strip, turn),
         Err(unanswered) => {
             front.failed.inc();
@@ -90,21 +92,6 @@ pub(super) async fn relay(State(front): State<Arc<Front>>, request: Request) -> 
 fn unread(error: &axum::Error) -> Fault {
     let is_too_large = error.source().is_some_and(|cause| cause.is::<LengthLimitError>());
     if is_too_large { Fault::too_large() } else { Fault::unread(error) }
-}
-
-/// Choices that the answer has, as far as it matters: one, or several. A list of prompts may be several.
-fn choices(asked: &Asked, body: &[u8]) -> u32 {
-    let listed = json::value(body, "prompt").is_some_and(|prompt| prompt.starts_with(b"["));
-    let asked = asked.choices.and_then(|choices| u32::try_from(choices).ok()).unwrap_or(1);
-    if listed { asked.max(2) } else { asked }
-}
-
-/// The trace goes on, with this call's span as the parent.
-fn set_trace(headers: &mut HeaderMap, asked: &Asked) {
-    let own = TraceContext { trace_id: asked.trace_id, span_id: asked.span_id, flags: 1 };
-    if let Some(value) = own.header() {
-        headers.insert(TRACEPARENT, value);
-    }
 }
 
 /// Headers of the other side that go on, without those of its hop and our own.

@@ -3,7 +3,8 @@
 use std::error::Error;
 
 use axum::body::Bytes;
-use axum::http::{HeaderMap, Method};
+use axum::http::HeaderMap;
+use axum::http::request::Parts;
 
 use super::Front;
 use crate::serve::Fault;
@@ -29,12 +30,13 @@ impl Front {
     /// What came instead.
     pub(super) async fn send(
         &self,
-        method: &Method,
-        path: &str,
+        asked: &Parts,
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<reqwest::Response, Unanswered> {
-        let request = self.client.request(method.clone(), format!("{}{path}", self.base)).headers(headers).body(body);
+        let path = asked.uri.path_and_query().map_or("/", |path| path.as_str());
+        let request = self.client.request(asked.method.clone(), format!("{}{path}", self.base));
+        let request = request.headers(headers).body(body);
         match tokio::time::timeout(self.config.idle_timeout, request.send()).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => {

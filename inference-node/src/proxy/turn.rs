@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The places at the engine. Clones share them.
 #[derive(Clone)]
-pub(super) struct Turns {
+pub(crate) struct Turns {
     /// `None` where the engine takes all that come.
     places: Option<Arc<Semaphore>>,
     waiting_max: u32,
@@ -41,16 +41,16 @@ impl Drop for Counted {
 
 impl Turns {
     /// So many at once (0: all), and so many that wait.
-    pub(super) fn new(at_once: u32, waiting_max: u32) -> Self {
+    pub(crate) fn new(at_once: u32, waiting_max: u32) -> Self {
         let places = (at_once > 0).then(|| Arc::new(Semaphore::new(at_once as usize)));
         Self { places, waiting_max, waiting: Arc::default(), running: Arc::default() }
     }
 
-    pub(super) fn running(&self) -> u32 {
+    pub(crate) fn running(&self) -> u32 {
         self.running.load(Ordering::Relaxed)
     }
 
-    pub(super) fn waiting(&self) -> u32 {
+    pub(crate) fn waiting(&self) -> u32 {
         self.waiting.load(Ordering::Relaxed)
     }
 

@@ -23,7 +23,7 @@ use super::span::Spans;
 use super::{Lost, Origin, Record};
 use crate::config::RecordConfig;
 use crate::engine::Devices;
-use crate::metrics::Served;
+use crate::metrics::Counting;
 
 /// Longest time that one attempt may take.
 pub(crate) const ATTEMPT: Duration = Duration::from_secs(10);
@@ -66,7 +66,7 @@ pub(crate) struct Outbox {
     /// Spans in parcels that were not taken yet.
     held: Arc<AtomicUsize>,
     lost: Lost,
-    served: Option<Served>,
+    counting: Option<Counting>,
 }
 
 /// Sends parcels, one after another.
@@ -99,19 +99,19 @@ impl Outbox {
             records,
             parcels,
             spans: Spans::new(&origin),
-            metrics: Metrics::new(&origin, devices, Processors::open(&config.rapl, &origin, start_ns), start_ns),
+            metrics: Metrics::new(&origin, devices, Processors::open(config, &origin, start_ns), start_ns),
             batch: Vec::new(),
             held: Arc::clone(&held),
             lost: lost.clone(),
-            served: None,
+            counting: None,
         };
         let exporter = Exporter { config: config.clone(), parcels: received, uplink, origin, held, lost, away: None };
         (outbox, exporter)
     }
 
     /// Counts what it records in the node's own metrics too.
-    pub(crate) fn counting(mut self, served: Served) -> Self {
-        self.served = Some(served);
+    pub(crate) fn counting(mut self, counting: Counting) -> Self {
+        self.counting = Some(counting);
         self
     }
 
@@ -141,8 +141,8 @@ impl Outbox {
     }
 
     fn add(&mut self, record: Record) {
-        if let Some(served) = &self.served {
-            served.count(&record);
+        if let Some(counting) = &mut self.counting {
+            counting.count(&record);
         }
         match record {
             Record::Step(step) => self.spans.step(step, &mut self.batch),
@@ -158,6 +158,11 @@ impl Outbox {
                 self.close_batch();
                 let sample = self.metrics.request(&taken);
                 self.send(Contents::Sample(Box::new(sample)));
+            }
+            Record::Load(load) => {
+                if let Some(sample) = self.metrics.of_load(&load) {
+                    self.send(Contents::Sample(Box::new(sample)));
+                }
             }
         }
         if self.batch.len() >= self.config.batch_spans {

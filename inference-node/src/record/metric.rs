@@ -10,8 +10,8 @@ use opentelemetry_proto::tonic::metrics::v1::{
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use telemetry::names;
 
-use super::Origin;
 use super::processor::Processors;
+use super::{Origin, ProxyLoad};
 use crate::engine::Devices;
 use crate::step::{HostTime, KINDS, Taken};
 
@@ -43,7 +43,7 @@ impl Metrics {
         let engine = vec![text(names::HW_ID, &origin.instance), text(names::HW_TYPE, "engine"), model.clone()];
         let chip = |devices: &Devices, index: u32| {
             vec![
-                text(names::HW_ID, &format!("chip{index}")),
+                text(names::HW_ID, &format!("{}{}", devices.name, devices.first + index)),
                 // OpenTelemetry has no other type for an accelerator; vendor and model tell it from a GPU.
                 text(names::HW_TYPE, "gpu"),
                 text(names::HW_VENDOR, &devices.vendor),
@@ -71,7 +71,22 @@ impl Metrics {
     pub(super) fn request(&mut self, taken: &Taken) -> ExportMetricsServiceRequest {
         let mut metrics = self.of_engine(taken);
         metrics.extend(self.of_chips(taken));
-        metrics.extend(self.of_processors(taken));
+        metrics.extend(self.of_processors(taken.now.time_ns));
+        self.export(metrics)
+    }
+
+    /// One export request for a proxy: what the engine has to do, and what the processors used; `None` if nobody here knows either.
+    pub(super) fn of_load(&mut self, load: &ProxyLoad) -> Option<ExportMetricsServiceRequest> {
+        let mut metrics = self.of_processors(load.time_ns);
+        if let Some(calls) = &load.calls {
+            let point = |count: u32| vec![self.point_at(load.time_ns, &self.engine, whole(count.into()))];
+            metrics.push(gauge(names::ENGINE_RUNNING, "{request}", point(calls.running)));
+            metrics.push(gauge(names::ENGINE_WAITING, "{request}", point(calls.waiting)));
+        }
+        (!metrics.is_empty()).then(|| self.export(metrics))
+    }
+
+    fn export(&self, metrics: Vec<Metric>) -> ExportMetricsServiceRequest {
         let scope = ScopeMetrics { scope: Some(self.scope.clone()), metrics, schema_url: String::new() };
         let resource = ResourceMetrics {
             resource: Some(self.resource.clone()),
@@ -150,8 +165,8 @@ impl Metrics {
     }
 
     /// What the processors under a `cpu` engine used, by their own counters.
-    fn of_processors(&mut self, taken: &Taken) -> Vec<Metric> {
-        let used = self.processors.as_mut().map(|processors| processors.read(taken.now.time_ns)).unwrap_or_default();
+    fn of_processors(&mut self, time_ns: i64) -> Vec<Metric> {
+        let used = self.processors.as_mut().map(|processors| processors.read(time_ns)).unwrap_or_default();
         let (mut energy, mut power) = (Vec::new(), Vec::new());
         for used in used {
             let attributes = [
@@ -161,8 +176,8 @@ impl Metrics {
                 text(names::BOUNDARY, used.boundary),
                 text(names::CONFIDENCE, "measured"),
             ];
-            energy.push(self.point(taken, &attributes, real(used.joules)));
-            power.extend(used.watts.map(|watts| self.point(taken, &attributes, real(watts))));
+            energy.push(self.point_at(time_ns, &attributes, real(used.joules)));
+            power.extend(used.watts.map(|watts| self.point_at(time_ns, &attributes, real(watts))));
         }
         let mut metrics = Vec::new();
         if !energy.is_empty() {
@@ -181,10 +196,19 @@ impl Metrics {
         attributes: &[common::KeyValue],
         value: number_data_point::Value,
     ) -> NumberDataPoint {
+        self.point_at(taken.now.time_ns, attributes, value)
+    }
+
+    fn point_at(
+        &self,
+        time_ns: i64,
+        attributes: &[common::KeyValue],
+        value: number_data_point::Value,
+    ) -> NumberDataPoint {
         NumberDataPoint {
             attributes: attributes.to_vec(),
             start_time_unix_nano: self.start_ns,
-            time_unix_nano: u64::try_from(taken.now.time_ns).unwrap_or(0),
+            time_unix_nano: u64::try_from(time_ns).unwrap_or(0),
             value: Some(value),
             ..NumberDataPoint::default()
         }

@@ -1,11 +1,11 @@
-//! Energy and power of the processors that a `cpu` engine runs on.
+//! Energy and power of the processors that an engine runs on.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use service::rapl::Rapl;
 
 use super::Origin;
+use crate::config::RecordConfig;
 
 /// The processors of this host.
 pub(super) struct Processors {
@@ -28,8 +28,9 @@ pub(super) struct Used {
 
 impl Processors {
     /// The processors, if it is they who compute, and if they count their energy.
-    pub(super) fn open(root: &Path, origin: &Origin, start_ns: i64) -> Option<Self> {
-        let rapl = if origin.engine.engine == "cpu" { Rapl::open(root) } else { None };
+    pub(super) fn open(config: &RecordConfig, origin: &Origin, start_ns: i64) -> Option<Self> {
+        let compute = config.processors.unwrap_or(origin.engine.engine == "cpu");
+        let rapl = if compute { Rapl::open(&config.rapl) } else { None };
         Some(Self { rapl: rapl?, before: HashMap::new(), start_ns })
     }
 
@@ -50,6 +51,7 @@ impl Processors {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::Path;
 
     use super::*;
     use crate::config::Identity;
@@ -69,6 +71,7 @@ mod tests {
             chips: None,
             slots: 1,
             max_len: 8,
+            prompt_max: 8,
             policy: Policy::TokenBudget,
             prefix_cache: false,
             calibration_error: None,
@@ -90,15 +93,21 @@ mod tests {
         }
     }
 
-    /// A `cpu` node sends joules and mean watts of its processors, labelled; other engines, and hosts without RAPL, send none.
+    /// A `cpu` node sends joules and mean watts of its processors, labelled; other engines, and hosts without RAPL, send none. A proxy does
+    /// where it is told that its engine computes on them, and a `cpu` node does not where it is told not to.
     #[test]
     fn processors_of_a_cpu_node() {
         let root = tempfile::tempdir().unwrap();
         let origin = engine("cpu");
-        assert!(Processors::open(root.path(), &origin, 0).is_none(), "not present is not 0");
+        let config = RecordConfig { rapl: root.path().to_owned(), ..RecordConfig::default() };
+        let told = |processors| RecordConfig { processors: Some(processors), ..config.clone() };
+        assert!(Processors::open(&config, &origin, 0).is_none(), "not present is not 0");
+        assert!(Processors::open(&told(true), &origin, 0).is_none(), "not present is not 0");
         zone(root.path(), 5_000_000);
-        assert!(Processors::open(root.path(), &engine("sim"), 0).is_none());
-        let processors = Processors::open(root.path(), &origin, 1_000_000_000).unwrap();
+        assert!(Processors::open(&config, &engine("llama_cpp"), 0).is_none());
+        assert!(Processors::open(&told(true), &engine("llama_cpp"), 0).is_some());
+        assert!(Processors::open(&told(false), &origin, 0).is_none());
+        let processors = Processors::open(&config, &origin, 1_000_000_000).unwrap();
         let mut metrics = Metrics::new(&origin, None, Some(processors), 1_000_000_000);
         zone(root.path(), 65_000_000);
         let now = Sample { time_ns: 5_000_000_000, ..Sample::default() };

@@ -94,6 +94,7 @@ fn engine() -> EngineDescription {
         chips: None,
         slots: 1,
         max_len: 128,
+        prompt_max: 128,
         policy: crate::schedule::Policy::NeuronSlots,
         prefix_cache: false,
         calibration_error: None,

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use service::config::range::within;
 
+use crate::engine::EngineDescription;
+
 /// Rules by which steps are put together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -40,8 +42,8 @@ pub struct Config {
     pub block_tokens: u32,
     /// KV blocks of the pool (`token_budget`, `reserve`); 0 makes enough for every slot at full length.
     pub blocks: u32,
-    /// Read the KV blocks of a prompt's beginning that another sequence computed, where the engine can.
-    pub prefix_cache: bool,
+    /// Read the KV blocks of a prompt's beginning that another sequence computed; unset does where the engine can.
+    pub prefix_cache: Option<bool>,
     /// Shortest compiled prompt in tokens (`neuron_slots`); the longest sequence makes one bucket for all prompts.
     pub prompt_bucket_min: u32,
     /// Waiting sequences, as a share of the running ones, that may interrupt the decoders (`reserve` without chunks).
@@ -61,7 +63,7 @@ impl Default for Config {
             chunked_prefill: true,
             block_tokens: 16,
             blocks: 0,
-            prefix_cache: true,
+            prefix_cache: None,
             prompt_bucket_min: 128,
             // The two defaults of Text Generation Inference.
             waiting_served_ratio: 0.3,
@@ -79,6 +81,21 @@ impl Config {
         within("node.schedule.blocks", self.blocks, 0..=BLOCKS_MAX, faults);
         within("node.schedule.prompt_bucket_min", self.prompt_bucket_min, 1..=STEP_TOKENS_MAX, faults);
         within("node.schedule.waiting_served_ratio", self.waiting_served_ratio, 0.0..=RATIO_MAX, faults);
+    }
+
+    /// With what is unset as this engine is made for.
+    #[must_use]
+    pub(crate) fn resolved(self, engine: &EngineDescription) -> Self {
+        Self {
+            policy: Some(self.policy.unwrap_or(engine.policy)),
+            prefix_cache: Some(self.reads_prefixes() && engine.prefix_cache),
+            ..self
+        }
+    }
+
+    /// Whether blocks of a prompt's beginning are read, where that is not ruled out.
+    pub(super) fn reads_prefixes(&self) -> bool {
+        self.prefix_cache.unwrap_or(true)
     }
 
     /// KV blocks of the pool for an engine that holds `slots` sequences of at most `longest` tokens.

@@ -217,7 +217,7 @@ fn worlds(seed: u64) -> Vec<Scheduler> {
         }),
         scheduler(Policy::TokenBudget, 6, 256, |config| {
             config.blocks = 40;
-            config.prefix_cache = false;
+            config.prefix_cache = Some(false);
         }),
         scheduler(Policy::Reserve, 6, 256, |config| {
             config.blocks = 48;

@@ -74,7 +74,7 @@ impl Scheduler {
     /// Gives whoever is next its blocks, cached ones first. Returns how many tokens it computes in this step; `None`,
     /// and nothing taken, if it does not fit.
     fn make_room(&mut self, budget: u32, room: Room) -> Option<u32> {
-        let cached = self.config.prefix_cache;
+        let cached = self.config.reads_prefixes();
         let sequence = self.waiting.next()?;
         let mut blocks = if cached { self.pool.find(&sequence.tokens) } else { Vec::new() };
         let found = u32::try_from(blocks.len()).unwrap_or(u32::MAX) * self.config.block_tokens.max(1);

@@ -91,6 +91,12 @@ impl Fault {
         Self::invalid(param, message).with_code("context_length_exceeded")
     }
 
+    /// The prompt is longer than what the model was compiled for, though it may go on beyond that.
+    pub(crate) fn prompt_too_long(param: &str, prompt: &str, longest: u32) -> Self {
+        let message = format!("the model takes prompts of up to {longest} tokens, the request's has {prompt}");
+        Self::invalid(param, message).with_code("context_length_exceeded")
+    }
+
     /// The prompt has no token at all.
     pub(crate) fn no_prompt(param: &str) -> Self {
         Self::invalid(param, "the prompt is empty; the model needs at least one token to go on from")

@@ -9,6 +9,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use futures::{StreamExt, stream};
+use service::shutdown::CancellationToken;
 
 use crate::admit::Entrance;
 
@@ -21,16 +22,21 @@ pub(super) fn text(entrance: &Entrance) -> String {
     format!("{},{},{:.3},{}", load.running, load.waiting, load.kv_usage, entrance.engine.slots)
 }
 
-/// The heartbeat: one event at once and one for every [`BEAT`], until the node takes no more calls. A gateway that keeps it open
-/// learns of a node's end by the end of the stream, and of its death by the connection's.
+/// The heartbeat of a node with an engine of its own.
 pub(super) async fn stream(State(entrance): State<Arc<Entrance>>) -> Response {
     let closing = entrance.closing.clone();
-    let beats = stream::unfold((entrance, false), |(entrance, begun)| async move {
+    beats(move || text(&entrance), closing)
+}
+
+/// One event with the load at once and one for every [`BEAT`], until the node takes no more calls. A gateway that keeps it open
+/// learns of a node's end by the end of the stream, and of its death by the connection's.
+pub(crate) fn beats(load: impl Fn() -> String + Send + 'static, closing: CancellationToken) -> Response {
+    let beats = stream::unfold((load, false), |(load, begun)| async move {
         if begun {
             tokio::time::sleep(BEAT).await;
         }
-        let event = Bytes::from(format!("data: {}\n\n", text(&entrance)));
-        Some((Ok::<_, Infallible>(event), (entrance, true)))
+        let event = Bytes::from(format!("data: {}\n\n", load()));
+        Some((Ok::<_, Infallible>(event), (load, true)))
     });
     let mut response = Response::new(Body::from_stream(beats.take_until(closing.cancelled_owned())));
     let headers = response.headers_mut();

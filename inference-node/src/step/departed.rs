@@ -74,7 +74,7 @@ impl Engine for Watched {
         Ok(StepResult {
             tokens: whole.into_iter().map(|work| token(work.seq)).collect(),
             failed: failed.into_iter().map(|work| (work.seq, "its numbers overflowed".to_owned())).collect(),
-            time: StepTime::Measured { device: Duration::from_micros(1) },
+            time: StepTime::Measured { device: Duration::from_micros(1), load: None },
             weights: vec![1; plan.work.len()],
             padding_weight: 0,
         })
@@ -122,6 +122,7 @@ fn about() -> EngineDescription {
         chips: None,
         slots: 1,
         max_len: 128,
+        prompt_max: 128,
         policy: Policy::NeuronSlots,
         prefix_cache: false,
         calibration_error: None,

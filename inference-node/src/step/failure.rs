@@ -25,7 +25,11 @@ impl Driver {
 
     /// What a failed step ran is paid by those with work in it, by their tokens: it is in their totals, and on no token.
     pub(super) fn book_failed(&mut self, plan: &StepPlan, start_ns: i64, ran: Duration) {
-        let (_, device_us) = self.timeline.finish(start_ns, StepTime::Measured { device: ran });
+        let time = StepTime::Measured { device: ran, load: None };
+        let (end_ns, device_us) = self.timeline.finish(start_ns, time);
+        if let Some(meter) = &mut self.meter {
+            meter.step(start_ns, end_ns, time.load());
+        }
         let weights: Vec<u64> = plan.work.iter().map(|work| u64::from(work.tokens)).collect();
         let shares = self.account.book(device_us, &weights, 0);
         for (work, share) in plan.work.iter().zip(shares) {

@@ -145,6 +145,7 @@ mod tests {
             chips: None,
             slots: 4,
             max_len: 128,
+            prompt_max: 128,
             likelihoods: false,
             policy: Policy::NeuronSlots,
             prefix_cache: false,

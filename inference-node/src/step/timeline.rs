@@ -101,7 +101,7 @@ impl Timeline {
                 self.wait_until(end);
                 (end, device_us)
             }
-            StepTime::Measured { device } => {
+            StepTime::Measured { device, .. } => {
                 let end = self.clock.now_ns().max(start_ns);
                 let passed_us = u64::try_from((end - start_ns) / 1_000).unwrap_or(0);
                 (end, micros(device).min(passed_us))
@@ -183,7 +183,7 @@ mod tests {
     }
 
     fn measured(us: u64) -> StepTime {
-        StepTime::Measured { device: Duration::from_micros(us) }
+        StepTime::Measured { device: Duration::from_micros(us), load: None }
     }
 
     /// Whatever the clocks do, steps never overlap and device time fits between their ends, to the microsecond.

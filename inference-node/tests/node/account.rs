@@ -133,7 +133,7 @@ async fn device_time_of_chunks_adds_up() {
         config.schedule.step_tokens_max = 256;
         config.schedule.blocks = 96;
         // The prompts begin alike; shared blocks would leave room for all.
-        config.schedule.prefix_cache = false;
+        config.schedule.prefix_cache = Some(false);
         config.engine.sim.max_len = 1_024;
     })
     .await;

@@ -204,12 +204,16 @@ impl Slow {
 
 /// Waits until so many calls run and so many wait, as the node's own page says.
 async fn until(world: &World, running: u32, waiting: u32) {
+    // Once a call is over they name its model, too.
     let expected = [("running", running), ("waiting", waiting)]
-        .map(|(name, count)| format!("vllm:num_requests_{name}{{engine=\"triton\"}} {count}\n"));
+        .map(|(name, count)| (format!("vllm:num_requests_{name}{{engine=\"triton\""), format!("}} {count}")));
     let come = async {
         loop {
             let page = world.client.get(format!("{}/metrics", world.url)).send().await.unwrap().text().await.unwrap();
-            if expected.iter().all(|line| page.contains(line)) {
+            let is_told = |(begins, ends): &(String, String)| {
+                page.lines().any(|line| line.starts_with(begins) && line.ends_with(ends))
+            };
+            if expected.iter().all(is_told) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -1,5 +1,7 @@
 //! A node over libnrt: what clients and the collector see of it, and of a device that is lost.
 
+use std::collections::BTreeSet;
+
 use inference_node::engine::EngineKind;
 use serde_json::{Value, json};
 
@@ -62,6 +64,69 @@ async fn clients_of_all_ranks() {
         .sum();
     assert_eq!(of_tokens, of_requests);
     assert_eq!(received.resource()["tokenwatt.chips"], "12");
+    stub.assert_closed();
+}
+
+/// A chip at work draws more than one at rest: 100 tokens at 2 ms a step, and every step is modelled above the 26.25 W of an
+/// Inferentia2 at rest and at most at its 175 W. A meter that stands still while steps run would have 0 J, and one that calls the
+/// whole stretch rest 26.25 J for each second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_chip_under_load_draws_more_than_at_rest() {
+    let stub = Stub::new("execute_us 2000\n", &Compiled::default());
+    let world = start(&stub).await;
+    let answer = world.post("/v1/completions", &body(&[5, 6], 100, false)).await;
+    assert_eq!(answer.status(), 200);
+    let received = world.end().await;
+    let energy = received.points("hw.energy");
+    let ((from, begun, _), (to, joules, about)) = (&energy[0], energy.last().unwrap());
+    let seconds = (to - from) as f64 / 1e9;
+    let mean_w = (joules - begun) / seconds;
+    assert!(mean_w > 26.3 && mean_w <= 175.0, "{mean_w} W over {seconds} s");
+    for (key, value) in
+        [("tokenwatt.energy_method", "load_curve"), ("tokenwatt.confidence", "assumed"), ("hw.id", "neuron0")]
+    {
+        assert_eq!(about[key], value);
+    }
+    let power = received.points("hw.power");
+    assert!(!power.is_empty() && power.iter().all(|(_, watts, _)| (26.25..=175.0).contains(watts)), "{power:?}");
+}
+
+/// A replica on cores 8 to 15 of a Trn1 has the chips 4 to 7, and calls them what the driver does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn chips_are_those_of_the_replicas_cores() {
+    let stub = Stub::new("family 2\ncores 32\n", &Compiled { ranks: 8, ..Compiled::default() });
+    let world = World::start(|config| {
+        config.engine.kind = EngineKind::Neuron;
+        config.engine.neuron.library = stub.library();
+        config.engine.neuron.model_dir = stub.model().to_owned();
+        config.engine.neuron.first_core = 8;
+    })
+    .await;
+    let received = world.end().await;
+    let named: BTreeSet<_> =
+        received.points("hw.energy").into_iter().map(|(_, _, about)| about["hw.id"].clone()).collect();
+    assert_eq!(named.into_iter().collect::<Vec<_>>(), ["neuron4", "neuron5", "neuron6", "neuron7"]);
+}
+
+/// A prompt that fits the longest sequence and no compiled graph is refused as too long before anything runs, as other engines refuse it;
+/// the longest that a graph takes is answered.
+#[tokio::test]
+async fn prompts_that_no_graph_takes() {
+    let compiled = Compiled::default();
+    let stub = Stub::new("", &compiled);
+    let mut manifest = stub.manifest(&compiled);
+    manifest["graphs"].as_array_mut().unwrap().retain(|graph| graph["neff"] != "prefill-256.neff");
+    stub.write("neuron.json", &manifest.to_string());
+    let world = start(&stub).await;
+    let long: Vec<i64> = (0..129).map(|id| id % 90).collect();
+    let answered = world.post("/v1/completions", &body(&long[..128], 2, false)).await;
+    assert_eq!(said(&[answered.json().await.unwrap()]), text(&continuation(&long[..128], 2)));
+    let refused = world.post("/v1/completions", &body(&long, 2, false)).await;
+    assert_eq!(refused.status(), 400);
+    let error = refused.json::<Value>().await.unwrap()["error"].clone();
+    assert_eq!(error["message"], "the model takes prompts of up to 128 tokens, the request's has 129");
+    assert_eq!((error["code"].as_str(), error["param"].as_str()), (Some("context_length_exceeded"), Some("prompt")));
+    world.end().await;
     stub.assert_closed();
 }
 

@@ -103,6 +103,47 @@ pub(crate) fn hex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }
 
+/// A proxy's own metrics tell what it knows of its calls, under vLLM's names and with the model that answered; its answers and its
+/// heartbeat tell how much there is to do, and so do samples where no other tells it.
+#[tokio::test]
+async fn what_a_proxy_tells_of_its_engine() {
+    for (engine, samples) in [(Engine::Openai, true), (Engine::Vllm, false)] {
+        let (upstream, _left) = Upstream::start(Script::stream(&VLLM)).await;
+        let world = before(engine, &upstream.url, |proxy| proxy.concurrency = 4).await;
+        let answer = world.chat(&chat(true)).await;
+        assert_eq!(answer.headers()["x-node-load"], "1,0,,4");
+        frames(answer).await;
+        let mut beats = world.client.get(format!("{}/load", world.url)).send().await.unwrap().bytes_stream();
+        assert_eq!(beats.next().await.unwrap().unwrap(), "data: 0,0,,4\n\n");
+        drop(beats);
+        let name = if engine == Engine::Openai { "openai" } else { "vllm" };
+        let labels = format!("{{engine=\"{name}\",model_name=\"m\"}}");
+        let lines = [
+            format!("vllm:prompt_tokens_total{labels} 9"),
+            format!("vllm:generation_tokens_total{labels} 6"),
+            format!("vllm:request_success_total{{engine=\"{name}\",finished_reason=\"stop\",model_name=\"m\"}} 1"),
+            format!("vllm:time_to_first_token_seconds_count{labels} 1"),
+            format!("vllm:e2e_request_latency_seconds_count{labels} 1"),
+            format!("vllm:num_requests_running{labels} 0"),
+            format!("vllm:num_requests_waiting{labels} 0"),
+        ];
+        let told = async {
+            loop {
+                let url = format!("{}/metrics", world.url);
+                let page = world.client.get(url).send().await.unwrap().text().await.unwrap();
+                if lines.iter().all(|line| page.lines().any(|told| told == line)) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, told).await.expect("all lines are told");
+        let received = world.end().await;
+        assert_eq!(!received.points("vllm:num_requests_running").is_empty(), samples, "{name}");
+        assert!(received.points("tokenwatt.engine.busy_us").is_empty(), "what nobody counted is not told");
+    }
+}
+
 /// A client that asked for usage at the end gets it there, and there alone.
 #[tokio::test]
 async fn usage_that_the_client_asked_for() {

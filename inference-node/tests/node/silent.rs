@@ -158,8 +158,43 @@ async fn a_slow_answer_is_not_cut() {
     assert_eq!(recorded(&received), [(4, None)]);
 }
 
+/// An engine that does not mark ends, and hangs after a piece of its answer, on a stream on which more might be asked: nobody knows that the
+/// answer is not whole, until the client has waited for too long and goes away. It is recorded as what it was, and not as whole.
+#[tokio::test]
+async fn what_hangs_is_not_whole() {
+    let (world, stop) = behind(SHORT, |requests| pieces(requests, 1, Duration::ZERO, false)).await;
+    let (sender, requests) = tokio::sync::mpsc::channel(1);
+    let mut answers = open(&world, tokio_stream::wrappers::ReceiverStream::new(requests)).await;
+    sender.send(request("a")).await.unwrap();
+    assert_eq!(answers.message().await.unwrap(), Some(answer("a")));
+    // The client's patience, longer than the engine may be silent.
+    assert!(tokio::time::timeout(3 * SHORT, answers.message()).await.is_err(), "the stream stays open");
+    assert_eq!(world.received.named("llm_request").len(), 0, "what is not known is not said");
+    drop((answers, sender));
+    let received = world.end().await;
+    stop.cancel();
+    assert_eq!(recorded(&received), [(1, Some("timeout".to_owned()))]);
+    let call = &received.named("llm_request")[0];
+    assert_eq!(attributes(&call.attributes)["gen_ai.response.finish_reasons"], "error");
+    assert_eq!(call.status.as_ref().map(|status| status.code), Some(2), "ERROR");
+}
+
+/// A client that leaves while more may come cut the answer off itself.
+#[tokio::test]
+async fn who_leaves_early_is_not_the_engines_silence() {
+    let (world, stop) = behind(PATIENCE, |requests| pieces(requests, 1, Duration::ZERO, false)).await;
+    let (sender, requests) = tokio::sync::mpsc::channel(1);
+    let mut answers = open(&world, tokio_stream::wrappers::ReceiverStream::new(requests)).await;
+    sender.send(request("a")).await.unwrap();
+    assert_eq!(answers.message().await.unwrap(), Some(answer("a")));
+    drop((answers, sender));
+    let received = world.end().await;
+    stop.cancel();
+    assert_eq!(recorded(&received), [(1, Some("cancelled".to_owned()))]);
+}
+
 /// An engine without end marks owes nothing that anybody knows of once it has answered, in one piece or several: the client may be silent
-/// for as long as it likes and then ask again, and its call is recorded meanwhile, as whole.
+/// for longer than the engine may and then ask again, whereby its call was whole.
 #[tokio::test]
 async fn a_client_may_be_silent() {
     for pieces in [1, 3] {
@@ -170,21 +205,22 @@ async fn a_client_may_be_silent() {
             });
             answered.boxed()
         };
-        let (world, stop) = behind(2 * SHORT, echo).await;
+        let (world, stop) = behind(SHORT, echo).await;
         let (sender, requests) = tokio::sync::mpsc::channel(1);
         let mut answers = open(&world, tokio_stream::wrappers::ReceiverStream::new(requests)).await;
-        for (id, recorded) in [("a", 1), ("b", 2)] {
+        for id in ["a", "b"] {
             sender.send(request(id)).await.unwrap();
             for _ in 0..pieces {
                 assert_eq!(answers.message().await.unwrap(), Some(answer(id)));
             }
-            let seen = async {
-                while world.received.named("llm_request").len() < recorded {
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
-            };
-            tokio::time::timeout(PATIENCE, seen).await.unwrap();
+            assert!(tokio::time::timeout(2 * SHORT, answers.message()).await.is_err(), "the stream stays open");
         }
+        let seen = async {
+            while world.received.named("llm_request").is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, seen).await.expect("the first was whole");
         drop(sender);
         assert_eq!(answers.message().await.unwrap(), None);
         let received = world.end().await;

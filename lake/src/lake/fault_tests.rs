@@ -10,16 +10,17 @@ use futures::stream::BoxStream;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMode,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt,
+    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
-use service::clock::{Clock, SharedClock};
+use service::clock::SharedClock;
 use service::{Deps, Kind};
+use telemetry::table::TOKENS;
 use url::Url;
 
 use super::{Access, Lake, Store};
-use crate::Outcome;
-use crate::sample::offer;
+use crate::sample::{Hand, offer};
+use crate::{Outcome, layout};
 
 /// A store in memory whose PUTs of log entries can be made to fail, before or after they are applied.
 #[derive(Debug, Default)]
@@ -31,6 +32,8 @@ struct Faulty {
     lose_answer: AtomicU32,
     /// Whether log entries can be read.
     silent: AtomicBool,
+    /// HEADs still to be answered with an error.
+    blind: AtomicU32,
     /// Whether conditions of PUTs are ignored.
     careless: bool,
 }
@@ -68,7 +71,7 @@ impl ObjectStore for Faulty {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        if self.silent.load(Ordering::SeqCst) {
+        if self.silent.load(Ordering::SeqCst) || (options.head && due(&self.blind)) {
             return Err(fault());
         }
         self.inner.get_opts(location, options).await
@@ -150,9 +153,9 @@ async fn readers_keep_the_last_version_while_the_store_is_silent() {
     let lake = Lake::on(store(&faulty), &Deps::new(Arc::clone(&clock) as SharedClock), Access::Write);
     offer(&lake, "j", 0).await.expect("committed");
     faulty.silent.store(true, Ordering::SeqCst);
-    clock.0.store(10_000, Ordering::SeqCst);
+    clock.pass(Duration::from_secs(10));
     assert_eq!(lake.snapshot("tokens", None).await.expect("what was seen last").rows(), Some(1));
-    clock.0.store(100_000, Ordering::SeqCst);
+    clock.pass(Duration::from_secs(90));
     let error = lake.snapshot("tokens", None).await.expect_err("too long ago");
     assert!(matches!(error.kind(), Kind::Unavailable { .. }), "{error}");
     faulty.silent.store(false, Ordering::SeqCst);
@@ -160,19 +163,34 @@ async fn readers_keep_the_last_version_while_the_store_is_silent() {
     assert_eq!(lake.snapshot("tokens", None).await.expect("readable").rows(), Some(2));
 }
 
-/// A clock that is set by hand, in milliseconds.
-#[derive(Default)]
-struct Hand(AtomicU32);
-
-impl Clock for Hand {
-    fn now_ns(&self) -> i64 {
-        1_795_910_400_000_000_000
+/// A look at the log that the store does not answer costs no commit and settles nothing: the next look asks for the same version, and
+/// finds that it is gone. What was acknowledged is there once when the log is put back.
+#[tokio::test]
+async fn a_look_that_is_not_answered_is_made_again_for_the_same_version() {
+    let faulty = Arc::new(Faulty::default());
+    let clock = Arc::new(Hand::default());
+    let lake = Lake::on(store(&faulty), &Deps::new(Arc::clone(&clock) as SharedClock), Access::Write);
+    for frame in 0..2 {
+        offer(&lake, "j", frame).await.expect("committed");
     }
-
-    fn monotonic(&self) -> Duration {
-        Duration::from_millis(u64::from(self.0.load(Ordering::SeqCst)))
-    }
+    clock.pass(LOOKED_FOR_AGAIN);
+    faulty.blind.store(1, Ordering::SeqCst);
+    assert_eq!(offer(&lake, "j", 2).await.expect("committed"), Outcome::Committed { version: 2 });
+    assert_eq!(faulty.blind.load(Ordering::SeqCst), 0, "it was looked for");
+    let first = layout::commit_path(&TOKENS, 0);
+    let body = faulty.inner.get(&first).await.expect("there").bytes().await.expect("whole");
+    faulty.inner.delete(&first).await.expect("removed");
+    assert_eq!(offer(&lake, "j", 3).await.expect("no look is due"), Outcome::Committed { version: 3 });
+    clock.pass(LOOKED_FOR_AGAIN);
+    let error = offer(&lake, "j", 4).await.expect_err("the log was removed");
+    assert!(error.message().contains("version 0 of the log"), "{error}");
+    faulty.inner.put(&first, body.into()).await.expect("put back");
+    assert_eq!(offer(&lake, "j", 4).await.expect("committed"), Outcome::Committed { version: 4 });
+    assert_eq!(rows_in(&faulty).await, Some(5));
 }
+
+/// Longer than a writer goes without looking for the version it knows.
+const LOOKED_FOR_AGAIN: Duration = Duration::from_secs(11);
 
 #[tokio::test]
 async fn a_store_that_ignores_conditions_is_refused_at_opening() {

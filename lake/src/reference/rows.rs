@@ -66,6 +66,8 @@ pub(super) fn power_models() -> Result<RecordBatch> {
         ("boundary", text(rows.iter().map(|row| &row.boundary))),
         ("idle_w", doubles(rows.iter().map(|row| row.idle_w))),
         ("max_w", doubles(rows.iter().map(|row| row.max_w))),
+        ("load", points(rows.iter().map(|row| &row.curve), |(load, _)| *load)),
+        ("load_w", points(rows.iter().map(|row| &row.curve), |(_, watts)| *watts)),
         ("method", text(rows.iter().map(|row| &row.method))),
         ("effective_from", from),
         ("source", text(rows.iter().map(|row| &row.source))),
@@ -133,13 +135,29 @@ pub fn of_power_models(rows: &[Listed], list: &str) -> Result<RecordBatch> {
         ("boundary", text(rows.iter().map(|row| &row.boundary))),
         ("idle_w", doubles(rows.iter().map(|row| row.idle_w))),
         ("max_w", doubles(rows.iter().map(|row| row.max_w))),
-        ("load", points(rows, |(load, _)| *load)),
-        ("load_w", points(rows, |(_, watts)| *watts)),
+        ("load", points(rows.iter().map(|row| &row.curve), |(load, _)| *load)),
+        ("load_w", points(rows.iter().map(|row| &row.curve), |(_, watts)| *watts)),
         ("method", text(rows.iter().map(|row| &row.method))),
         ("list", text(rows.iter().map(|_| list))),
     ];
     columns.splice(0..0, dated(rows.iter().map(|row| &row.dated)));
     batch(&POWER_MODELS, columns)
+}
+
+/// Grid factors as rows of table `grid`; `list` names the list that they are from.
+///
+/// # Errors
+/// `Internal`.
+pub fn of_grid(rows: &[grid::list::Listed], list: &str) -> Result<RecordBatch> {
+    let mut columns: Vec<(&str, ArrayRef)> = vec![
+        ("region", text(rows.iter().map(|row| &row.region))),
+        ("gco2e_per_kwh", doubles(rows.iter().map(|row| row.gco2e_per_kwh))),
+        ("pue", doubles(rows.iter().map(|row| row.pue))),
+        ("method", optional(rows.iter().map(|row| row.method))),
+        ("list", text(rows.iter().map(|_| list))),
+    ];
+    columns.splice(0..0, dated(rows.iter().map(|row| &row.dated)));
+    batch(&GRID, columns)
 }
 
 /// Hosts as rows of table `inventory`; `list` names the list that they are from.
@@ -163,12 +181,12 @@ pub fn of_inventory(rows: &[inventory::Listed], list: &str) -> Result<RecordBatc
 }
 
 /// One side of the curves; unknown where there is none.
-fn points(rows: &[Listed], of: fn(&(f64, f64)) -> f64) -> ArrayRef {
+fn points<'a>(curves: impl Iterator<Item = &'a Vec<(f64, f64)>>, of: fn(&(f64, f64)) -> f64) -> ArrayRef {
     let element = Field::new("element", DataType::Float64, true);
     let mut lists = ListBuilder::new(Float64Builder::new()).with_field(element);
-    for row in rows {
-        row.curve.iter().for_each(|point| lists.values().append_value(of(point)));
-        lists.append(!row.curve.is_empty());
+    for curve in curves {
+        curve.iter().for_each(|point| lists.values().append_value(of(point)));
+        lists.append(!curve.is_empty());
     }
     Arc::new(lists.finish())
 }

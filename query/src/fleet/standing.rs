@@ -1,4 +1,4 @@
-//! How budgets stand and how far bills reach, as gauges, asked once in five minutes: both move by the hour, and a budget looks back
+//! How budgets stand, how far bills reach, what costs more than it did and what is paid for in silence, as gauges, asked once in five minutes: both move by the hour, and a budget looks back
 //! over months.
 //!
 //! A label names the budget, never whom it is of: tenants are in no series.
@@ -22,6 +22,18 @@ const BILLS: &str = "SELECT provider, CAST(max(imported_at) AS BIGINT) AS import
     max(least(CAST(charge_to AS BIGINT), CAST(arrow_cast(now(), 'Timestamp(Microsecond, Some(\"UTC\"))') AS BIGINT))) AS charged_us \
     FROM billing WHERE charge_kind = 'host_time' AND charge_to > time AND charge_to <= time + INTERVAL '32 days' \
     GROUP BY provider ORDER BY provider";
+
+const ANOMALIES: &str = "SELECT dimension, count(CASE WHEN is_anomaly THEN 1 END) AS anomalies, \
+    coalesce(sum(CASE WHEN is_anomaly THEN more_usd END), 0.0) AS more_usd FROM anomalies GROUP BY dimension ORDER BY dimension";
+const LISTED: &str = "SELECT count(*) AS hosts FROM inventory";
+/// Of the last hour that is over.
+const SILENT: &str = "SELECT region, count(DISTINCT host_id) AS hosts, sum(cost_usd) AS usd FROM silent_hosts \
+    WHERE time >= date_trunc('hour', now()) - INTERVAL '1 hour' AND time < date_trunc('hour', now()) GROUP BY region ORDER BY region";
+/// Regions with calls within a day or with hosts within an hour, and until when; for a process that starts while one is silent.
+const REGIONS: &str = "SELECT region, max(until_us) AS until_us FROM ( \
+    SELECT region, CAST(time AS BIGINT) + 60000000 AS until_us FROM requests_minutes WHERE time >= now() - INTERVAL '1 day' \
+    UNION ALL SELECT region, CAST(time AS BIGINT) + 60000000 FROM hosts_minutes WHERE time >= now() - INTERVAL '1 hour') \
+    WHERE region IS NOT NULL GROUP BY region";
 
 /// A family of gauges: how it is called, what it means, and the columns it comes from, each with its label.
 struct Gauges {
@@ -108,13 +120,38 @@ const OF_BILLS: [Gauges; 2] = [
     ),
 ];
 
+const OF_ANOMALIES: [Gauges; 2] = [
+    gauges(
+        "tokenwatt_spend_anomalies",
+        "Values of a dimension whose last 24 hours cost twice as much as a day before, and 10 USD more; view anomalies names them.",
+        &[("anomalies", None)],
+        1.0,
+    ),
+    gauges("tokenwatt_spend_anomaly_usd_per_day", "How much more they cost together.", &[("more_usd", None)], 1.0),
+];
+
+const OF_SILENCE: [Gauges; 2] = [
+    gauges(
+        "tokenwatt_silent_hosts",
+        "Hosts of an inventory that were silent in the last hour, in whole or in part.",
+        &[("hosts", None)],
+        1.0,
+    ),
+    gauges(
+        "tokenwatt_silent_cost_usd_per_hour",
+        "What they cost in the time of that hour in which nothing was heard of them; absent without a price.",
+        &[("usd", None)],
+        1.0,
+    ),
+];
+
 /// What there is to look at.
-const FEEDS: [&str; 2] = ["budgets", "bills"];
+const FEEDS: [&str; 4] = ["budgets", "bills", "anomalies", "silent hosts"];
 const ASKED: Declared = Declared {
     name: "tokenwatt_feed_asked_timestamp_seconds",
     kind: "gauge",
     unit: "",
-    help: "When budgets and bills were last looked at; 0 before they were.",
+    help: "When budgets, bills, anomalies and silent hosts were last looked at; 0 before they were.",
 };
 
 /// What was found when each of [`FEEDS`] was last looked at. One that cannot be asked keeps what it was and says since when.
@@ -175,6 +212,42 @@ pub(super) async fn bills(engine: &Arc<Engine>) -> Result<String, ApiError> {
     Ok(text)
 }
 
+/// The gauges of what costs more than it did as text.
+///
+/// # Errors
+/// What the query that failed answered.
+pub(super) async fn anomalies(engine: &Arc<Engine>) -> Result<String, ApiError> {
+    let mut text = String::new();
+    let anomalies = ask(engine, ANOMALIES).await?;
+    let labels = |row: &Row<'_>| vec![("dimension", row.text("dimension"))];
+    OF_ANOMALIES.iter().for_each(|gauges| gauges.write(&anomalies, labels, &mut text));
+    Ok(text)
+}
+
+/// The gauges of hosts that are paid for and not heard of as text; nothing without an inventory.
+///
+/// # Errors
+/// What the query that failed answered.
+pub(super) async fn silence(engine: &Arc<Engine>) -> Result<String, ApiError> {
+    let mut text = String::new();
+    let known = ask(engine, LISTED).await?;
+    if Rows::of(&known).any(|row| row.number("hosts").is_some_and(|count| count > 0.0)) {
+        let silent = ask(engine, SILENT).await?;
+        let labels = |row: &Row<'_>| vec![("region", row.text("region"))];
+        OF_SILENCE.iter().for_each(|gauges| gauges.write(&silent, labels, &mut text));
+    }
+    Ok(text)
+}
+
+/// Regions that were heard of, and until when, microseconds since 1970-01-01 UTC.
+///
+/// # Errors
+/// What the query that failed answered.
+pub(super) async fn regions(engine: &Arc<Engine>) -> Result<Vec<(String, i64)>, ApiError> {
+    let regions = ask(engine, REGIONS).await?;
+    Ok(Rows::of(&regions).filter_map(|row| Some((row.text("region"), row.number("until_us")? as i64))).collect())
+}
+
 impl Gauges {
     fn write(&self, answer: &SqlAnswer, labels: impl Fn(&Row<'_>) -> Labels, text: &mut String) {
         let values = |row: Row<'_>| {
@@ -207,11 +280,13 @@ mod tests {
         let asked = |feed: &str, seconds: &str| {
             format!("tokenwatt_feed_asked_timestamp_seconds{{feed=\"{feed}\"}} {seconds}\n")
         };
-        assert!(standing.render().ends_with(&(asked("budgets", "0") + &asked("bills", "0"))));
-        standing.take([Some("a 1\n".to_owned()), Some("b 1\n".to_owned())], 5_000_000);
-        standing.take([Some("a 2\n".to_owned()), None], 9_000_000);
+        let others = |seconds: &str| asked("anomalies", seconds) + &asked("silent hosts", seconds);
+        assert!(standing.render().ends_with(&(asked("budgets", "0") + &asked("bills", "0") + &others("0"))));
+        let found = |one: &str| Some(one.to_owned());
+        standing.take([found("a 1\n"), found("b 1\n"), found(""), found("")], 5_000_000);
+        standing.take([found("a 2\n"), None, found(""), found("")], 9_000_000);
         let text = standing.render();
         assert!(text.starts_with("a 2\nb 1\n"), "{text}");
-        assert!(text.ends_with(&(asked("budgets", "9") + &asked("bills", "5"))), "{text}");
+        assert!(text.ends_with(&(asked("budgets", "9") + &asked("bills", "5") + &others("9"))), "{text}");
     }
 }

@@ -85,20 +85,22 @@ impl TimeRange {
                 self.narrow(right);
             }
             Expr::BinaryExpr(BinaryExpr { left, op, right }) => match (is_time(left), is_time(right)) {
-                (true, false) => self.compare(*op, instant(right)),
-                (false, true) => self.compare(op.swap().unwrap_or(*op), instant(left)),
+                (true, false) => self.compare(*op, right),
+                (false, true) => self.compare(op.swap().unwrap_or(*op), left),
                 _ => {}
             },
             Expr::Between(Between { expr, negated: false, low, high }) if is_time(expr) => {
-                self.compare(Operator::GtEq, instant(low));
-                self.compare(Operator::LtEq, instant(high));
+                self.compare(Operator::GtEq, low);
+                self.compare(Operator::LtEq, high);
             }
             _ => {}
         }
     }
 
-    fn compare(&mut self, op: Operator, instant: Option<i64>) {
-        let Some(us) = instant else { return };
+    fn compare(&mut self, op: Operator, with: &Expr) {
+        let Some(us) = instant(with) else { return };
+        // what ends before an hour has nothing of it
+        let us = if op == Operator::Lt && is_whole(with, us) { us - 1 } else { us };
         if matches!(op, Operator::Gt | Operator::GtEq | Operator::Eq) {
             self.from_us = Some(self.from_us.map_or(us, |from| from.max(us)));
         }
@@ -149,17 +151,27 @@ fn instant(expr: &Expr) -> Option<i64> {
     }
 }
 
+/// Whether a literal is these microseconds and no nanosecond more.
+fn is_whole(expr: &Expr, us: i64) -> bool {
+    match expr {
+        Expr::Literal(value, _) => {
+            let ns = value.cast_to(&DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())));
+            matches!(ns, Ok(ScalarValue::TimestampNanosecond(Some(ns), _)) if Some(ns) == us.checked_mul(1_000))
+        }
+        Expr::Cast(Cast { expr, .. }) => is_whole(expr, us),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use datafusion::{
         common::{Column, ScalarValue},
         logical_expr::{Expr, col, lit},
     };
 
     use super::TimeRange;
-    use crate::views::Around;
+    use crate::views::around;
 
     fn at(us: i64) -> Expr {
         lit(ScalarValue::TimestampMicrosecond(Some(us), Some("UTC".into())))
@@ -168,11 +180,13 @@ mod tests {
     #[test]
     fn every_way_to_bound_time_is_read() {
         let range = TimeRange::of(&[col("time").gt_eq(at(10)).and(at(90).gt(col("time"))), col("time").gt(at(20))]);
-        assert_eq!(range, TimeRange { from_us: Some(20), to_us: Some(90) });
+        assert_eq!(range, TimeRange { from_us: Some(20), to_us: Some(89) });
+        let nanosecond = lit(ScalarValue::TimestampNanosecond(Some(90_001), Some("UTC".into())));
+        assert_eq!(TimeRange::of(&[col("time").lt(nanosecond)]), TimeRange { from_us: None, to_us: Some(90) });
         assert_eq!(TimeRange::of(&[col("time").between(at(1), at(2))]), TimeRange { from_us: Some(1), to_us: Some(2) });
         assert_eq!(TimeRange::of(&[col("time").eq(at(5))]), TimeRange { from_us: Some(5), to_us: Some(5) });
         let text = lit("1970-01-01T00:00:01Z");
-        assert_eq!(TimeRange::of(&[col("time").lt(text)]), TimeRange { from_us: None, to_us: Some(1_000_000) });
+        assert_eq!(TimeRange::of(&[col("time").lt(text)]), TimeRange { from_us: None, to_us: Some(999_999) });
     }
 
     /// What a view is asked for that looks at intervals in others: the same that it was asked for itself.
@@ -207,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_view_that_looks_around_gets_more() {
-        let by = Around { before: Duration::from_secs(2), after: Duration::from_secs(1) };
+        let by = around(2, 1);
         let range = TimeRange::of(&[col("time").between(at(10_000_000), at(20_000_000))]).widened(by);
         assert_eq!(range, TimeRange { from_us: Some(8_000_000), to_us: Some(21_000_000) });
         assert_eq!(TimeRange::default().widened(by), TimeRange::default());

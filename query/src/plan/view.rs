@@ -24,7 +24,7 @@ use super::{range::TimeRange, several::Share};
 use crate::{
     federate::{Federated, Within},
     scan::LakeTable,
-    views::View,
+    views::{Around, View},
 };
 
 /// Ends of the intervals that rows of `nodes`, of `billing` and of views of them are; `time` is their start.
@@ -76,7 +76,9 @@ impl ViewTable {
         let handed_down = self.handed_down(filters);
         let end = ENDS.into_iter().find(|end| self.schema.column_with_name(end).is_some());
         let asked = end.map_or_else(|| TimeRange::of(filters), |end| TimeRange::of_intervals(filters, end));
-        let ranges = Ranges { tables: asked.widened(self.view.tables), views: asked.widened(self.view.views) };
+        let is_billed = (self.view.tables.billed_hours || self.view.views.billed_hours) && reads_bills(&plan)?;
+        let widened = |by: Around| if by.billed_hours && is_billed { asked.hours() } else { asked }.widened(by);
+        let ranges = Ranges { tables: widened(self.view.tables), views: widened(self.view.views) };
         let plan = narrow_tables(plan, ranges, &handed_down)?;
         let mut builder = LogicalPlanBuilder::from(plan).alias(self.view.name)?;
         if let Some(predicate) = conjunction(filters.iter().cloned()) {
@@ -175,6 +177,18 @@ fn narrow_tables(plan: LogicalPlan, ranges: Ranges, filters: &[Expr]) -> Result<
         Ok(Transformed::yes(LogicalPlanBuilder::from(node).filter(condition)?.build()?))
     });
     narrowed.data()
+}
+
+/// Whether it reads bills, itself or through views, of which there are any.
+fn reads_bills(plan: &LogicalPlan) -> Result<bool> {
+    plan.exists(|node| {
+        let LogicalPlan::TableScan(scan) = node else { return Ok(false) };
+        let provider = source_as_provider(&scan.source)?;
+        match provider.downcast_ref::<ViewTable>() {
+            Some(view) => reads_bills(&view.plan),
+            None => Ok(table_of(provider.as_ref()) == Some(&BILLING) && !is_empty(scan)),
+        }
+    })
 }
 
 /// Whether it reads a table that has no rows at all, such as bills where none were imported: what is made of it alone is then left out of

@@ -12,21 +12,20 @@ SELECT d.*, allocation_first('$keys', CASE WHEN d.part = 'requests' THEN c.alloc
     GROUP BY trace_id, span_id
   ) AS c ON c.trace_id = d.trace_id AND c.span_id = d.request_span_id
   LEFT JOIN (
-    -- what the samples of a replica say all alike in an hour
-    SELECT hour, host_id, instance, min(allocation) AS allocation
+    -- what the samples of a replica say all alike in an hour, key by key
+    SELECT hour, host_id, instance, allocation_agreed('$keys', array_agg(allocation), NULL) AS allocation
     FROM (
-      SELECT CAST(time AS BIGINT) / 3600000000 AS hour, host_id, instance, allocation_of(attributes, '$keys') AS allocation
+      SELECT DISTINCT CAST(time AS BIGINT) / 3600000000 AS hour, host_id, instance, allocation_of(attributes, '$keys') AS allocation
       FROM devices
       WHERE kind = 'engine' AND host_id IS NOT NULL AND instance IS NOT NULL
     ) AS told
     GROUP BY hour, host_id, instance
-    HAVING count(DISTINCT allocation) = 1
   ) AS r ON r.hour = CAST(d.time AS BIGINT) / 3600000000 AND r.host_id = d.host_id AND r.instance = d.instance
   LEFT JOIN (
-    -- what its other samples say of a host, else all of its replicas
-    SELECT hour, host_id, CASE WHEN count(DISTINCT own) = 1 THEN min(own) WHEN count(own) = 0 AND count(DISTINCT replicas) = 1 THEN nullif(min(replicas), '') END AS allocation
+    -- what its other samples say of a host, else all of its replicas, key by key
+    SELECT hour, host_id, allocation_agreed('$keys', array_agg(own), array_agg(replicas)) AS allocation
     FROM (
-      SELECT CAST(time AS BIGINT) / 3600000000 AS hour, host_id,
+      SELECT DISTINCT CAST(time AS BIGINT) / 3600000000 AS hour, host_id,
         CASE WHEN kind <> 'engine' THEN allocation_of(attributes, '$keys') END AS own,
         CASE WHEN kind = 'engine' THEN coalesce(allocation_of(attributes, '$keys'), '') END AS replicas
       FROM devices

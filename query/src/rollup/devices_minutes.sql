@@ -19,8 +19,8 @@ steps AS (
     END AS joules
   FROM samples
 ),
-one_device AS (
-  SELECT minute, host_id, kind, device, instance, utilization_kind, boundary,
+series AS (
+  SELECT minute, host_id, service, instance, kind, device, utilization_kind, boundary, energy_j IS NOT NULL AS is_counter,
     CASE WHEN max(energy_method) IS NOT NULL THEN max(energy_method) WHEN count(energy_j) > 0 THEN 'energy_counter'
       WHEN count(power_w) > 0 THEN 'integrated_power' END AS energy_method,
     max(region) AS region, max(environment) AS environment, max(cluster) AS cluster, max(pool) AS pool, max(host_type) AS host_type,
@@ -28,18 +28,37 @@ one_device AS (
     least(coalesce(CAST(sum(step_us) AS DOUBLE), 0.0) / 60000000.0, 1.0) AS coverage,
     CAST(max(step_us) AS DOUBLE) / 1000000.0 AS gap_s,
     avg(CAST(running AS DOUBLE)) AS running, avg(CAST(waiting AS DOUBLE)) AS waiting, avg(kv_usage) AS kv_usage,
-    -- a device that several exporters watch, or whose counter and power come in samples of their own, is counted once, by a counter
-    row_number() OVER (
-      PARTITION BY minute, host_id, kind, device, instance, utilization_kind, boundary ORDER BY count(energy_j) > 0 DESC, service
-    ) AS choice
+    count(CASE WHEN step_us IS NOT NULL AND joules IS NULL THEN 1 END) AS resets
   FROM steps
-  GROUP BY minute, host_id, service, kind, device, instance, utilization_kind, boundary, energy_j IS NULL
+  GROUP BY minute, host_id, service, instance, kind, device, utilization_kind, boundary, energy_j IS NOT NULL
+),
+ranked AS (
+  SELECT *, CASE WHEN kind = 'engine' THEN instance END AS replica,
+    CASE energy_method WHEN 'energy_counter' THEN 1 WHEN 'integrated_power' THEN 2 WHEN 'percent_of_max' THEN 3 WHEN 'load_curve' THEN 4 ELSE 5 END AS rung
+  FROM series
+),
+one_device AS (
+  -- a device is counted once, however many processes watch it: its energy by the one that `host_energy` takes
+  SELECT *, row_number() OVER (
+      PARTITION BY minute, host_id, kind, device, replica, utilization_kind, boundary
+      ORDER BY joules IS NULL, rung, is_counter DESC, resets > 0, service, instance
+    ) AS choice,
+    row_number() OVER (
+      PARTITION BY minute, host_id, kind, device, replica, boundary
+      ORDER BY joules IS NULL, rung, is_counter DESC, resets > 0, service, instance, utilization_kind
+    ) = 1 AS is_meter
+  FROM ranked
+),
+told AS (
+  SELECT *, CASE WHEN is_meter THEN power_w END AS counted_w, CASE WHEN is_meter THEN joules END AS counted_j,
+    CASE WHEN is_meter THEN energy_method END AS counted_method
+  FROM one_device
+  WHERE choice = 1
 )
 SELECT arrow_cast(minute * 60000000, 'Timestamp(Microsecond, Some("UTC"))') AS time, max(region) AS region, CAST(NULL AS VARCHAR) AS model,
   max(environment) AS environment, max(cluster) AS cluster, max(pool) AS pool, host_id, max(host_type) AS host_type,
   kind, count(*) AS devices, sum(samples) AS samples, avg(utilization) AS utilization, utilization_kind,
-  sum(power_w) AS power_w, sum(joules) AS energy_j, boundary, energy_method, avg(coverage) AS coverage, max(gap_s) AS gap_s,
+  sum(counted_w) AS power_w, sum(counted_j) AS energy_j, boundary, counted_method AS energy_method, avg(coverage) AS coverage, max(gap_s) AS gap_s,
   sum(running) AS running, sum(waiting) AS waiting, avg(kv_usage) AS kv_usage
-FROM one_device
-WHERE choice = 1
-GROUP BY minute, host_id, kind, utilization_kind, boundary, energy_method
+FROM told
+GROUP BY minute, host_id, kind, utilization_kind, boundary, counted_method

@@ -1,5 +1,6 @@
 //! What answers for a view: windows that are built where they are right, raw rows for the others.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
@@ -14,7 +15,6 @@ use super::objective::Objective;
 use super::views::COSTS_HOURS;
 use super::window::{self, Built};
 use super::{DAY_US, HOUR_US, Rollup};
-use crate::views::KEPT_HOURS;
 
 /// Stretches of a roll-up that raw rows answer for, beside the newest; with more, the nearest are joined.
 const STALE_MAX: usize = 8;
@@ -23,7 +23,7 @@ const READER_VERSIONS_MAX: i64 = 2_000;
 /// The same for the builder, which then computes everything again.
 const BUILDER_VERSIONS_MAX: i64 = 100_000;
 
-/// The default in the text of view `kept_hours`, in the place of which the settings stand.
+/// The default in the text of views, in the place of which the settings stand.
 const KEPT_DAYS: &str = "CAST(7 AS BIGINT)";
 
 /// How a view is answered in one query.
@@ -81,11 +81,11 @@ impl Memory {
         self.days(rollup).map_or(i64::MIN / 2, |days| now_us - i64::from(days) * DAY_US + HOUR_US)
     }
 
-    /// The query of view `kept_hours`: back to the same instant for hours of cost.
-    pub(crate) fn kept_hours(&self) -> String {
-        let days = super::of(&COSTS_HOURS).and_then(|rollup| self.days(rollup));
-        let set = |days| KEPT_HOURS.sql.replace(KEPT_DAYS, &format!("CAST({days} AS BIGINT)"));
-        days.map_or_else(|| KEPT_HOURS.sql.to_owned(), set)
+    /// The query of a view that goes back as far as all raw rows of hours of cost are kept, such as `kept_hours`.
+    pub(crate) fn kept<'a>(&self, sql: &'a str) -> Cow<'a, str> {
+        let days = super::of(&COSTS_HOURS).and_then(|rollup| self.days(rollup)).filter(|_| sql.contains(KEPT_DAYS));
+        let set = |days| Cow::Owned(sql.replace(KEPT_DAYS, &format!("CAST({days} AS BIGINT)")));
+        days.map_or(Cow::Borrowed(sql), set)
     }
 
     /// Days that each source of the roll-up keeps its rows, at least.
@@ -298,7 +298,7 @@ mod tests {
     fn kept_hours_follow_the_settings() {
         let of = |days: &[(&str, u32)]| {
             let days = days.iter().map(|(table, days)| ((*table).to_owned(), *days));
-            Memory::of_reader(days.collect::<BTreeMap<_, _>>()).kept_hours()
+            Memory::of_reader(days.collect::<BTreeMap<_, _>>()).kept(KEPT_HOURS.sql).into_owned()
         };
         assert_eq!(of(&[]), KEPT_HOURS.sql, "the default is that of the tables");
         assert!(of(&[("tokens", 20), ("devices", 19)]).contains("CAST(19 AS BIGINT)"));

@@ -1,11 +1,9 @@
 //! What the windows of each roll-up are: the query that computes them from raw rows, which is also what answers for the windows
 //! that are not built. `raw.<name>` is that query alone.
 
-use std::time::Duration;
-
 use telemetry::table::{COSTS_1H, DEVICES_1M, HOSTS_1M, REQUESTS, REQUESTS_1M, TOKENS_1M, USAGE_1H};
 
-use crate::views::{Around, NOTHING, View, ViewColumn, column};
+use crate::views::{Around, NOTHING, View, ViewColumn, around, column};
 
 const MINUTE: ViewColumn = column("time", "", "start of the minute");
 /// A window's rows lie within it.
@@ -19,10 +17,6 @@ const SAMPLES: Around = around(180, 120);
 const A_STREAM: Around = around(60, 60);
 /// As `calls` looks: where the other rows of a call may lie.
 const A_LONG_CALL: Around = around(2, 15 * 60);
-
-const fn around(before_s: u64, after_s: u64) -> Around {
-    Around { before: Duration::from_secs(before_s), after: Duration::from_secs(after_s) }
-}
 
 pub(crate) const MEASURED_CALLS: View = View {
     name: "measured_calls",

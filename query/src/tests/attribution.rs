@@ -1,7 +1,7 @@
 //! Who pays for which part of a node, in cases worked out by hand.
 
 use serde_json::{Value, json};
-use telemetry::table::{BILLING, DEVICES, NODES, PRICES, REQUESTS, TOKENS};
+use telemetry::table::{BILLING, DEVICES, INVENTORY, NODES, PRICES, REQUESTS, TOKENS};
 
 use super::world::{NOON, World};
 
@@ -229,6 +229,86 @@ async fn slices_of_one_gpu_share_its_price_and_its_meter() {
     let held = "SELECT instance, allocated, round(chips_held * 7.0, 9) FROM utilization WHERE instance IS NOT NULL ORDER BY instance";
     let expected = json!([["mig-3g", 1.0, 3.0], ["mig-4g", 1.0, 4.0]]);
     assert_eq!(json!(world.rows(held).await), expected);
+}
+
+/// A p5 of eight GPUs at 55.04 USD an hour, 0.917333333333 a minute, and one engine of one GPU that ran for half of it for acme: an eighth is
+/// 0.114666666666.625 and seven eighths are 0.802666666666.375, so the odd unit is the engine's: 0.114666666667. Its idle half and acme's are
+/// 0.0573333333335 each, of which the odd unit is idle's, earlier in the alphabet. Seven chips that nobody holds are idle of no model. A list that
+/// knows of 16 chips says it, too: a sixteenth is 0.057333333333.3125 and the rest 0.859999999999.6875, which has the odd unit. An engine that does
+/// not say what it holds bears the host as a whole.
+#[tokio::test]
+async fn chips_that_no_engine_holds_are_idle() {
+    let world = priced("55.04").await;
+    let engine_of = |chips: Value| {
+        let mut rows = engine("i-1", "r", 30, 0);
+        for row in &mut rows {
+            row["chips"] = chips.clone();
+            row["pool"] = json!("chat");
+        }
+        rows
+    };
+    world.write(&DEVICES, &engine_of(json!(1))).await;
+    world.write(&TOKENS, &[token("r", "acme", 20, 30)]).await;
+    let lines = format!(
+        "SELECT part, model, instance, method, pool, cost_usd FROM replica_cost WHERE {THEN} AND cost_usd > 0 ORDER BY part, instance"
+    );
+    let of =
+        |part: &str, usd: &str| [json!(part), json!("m"), json!("r"), json!("device time"), json!("chat"), json!(usd)];
+    let unheld = |usd: &str| {
+        [json!("idle"), json!(null), json!(null), json!("chips that no engine holds"), json!("chat"), json!(usd)]
+    };
+    // nobody says how many chips the host has
+    assert_eq!(world.rows(&lines).await, [of("idle", "0.458666666667"), of("requests", "0.458666666666")]);
+    let node = json!({"time": NOON, "host_id": "i-1", "first_seen": NOON, "last_seen": NOON + MINUTE, "chips": 8});
+    world.write(&NODES, &[node]).await;
+    let expected = [of("idle", "0.057333333334"), unheld("0.802666666666"), of("requests", "0.057333333333")];
+    assert_eq!(world.rows(&lines).await, expected);
+    let waste =
+        "SELECT model, idle_cost_usd, idle_us FROM idle_waste WHERE idle_cost_usd > 0 ORDER BY model NULLS LAST";
+    let expected = json!([["m", "0.057333333334", 30 * SECOND], [null, "0.802666666666", null]]);
+    assert_eq!(json!(world.rows(waste).await), expected);
+    let acme = format!("SELECT sum(cost_usd) FROM cost_per_tenant WHERE {THEN} AND tenant = 'acme'");
+    assert_eq!(json!(world.rows(&acme).await), json!([["0.057333333333"]]));
+    for sums in ["cost_per_region", "cost_per_tenant", "replica_cost"] {
+        let whole = world.rows(&format!("SELECT sum(cost_usd) FROM {sums} WHERE {THEN}")).await;
+        assert_eq!(json!(whole), json!([["0.917333333333"]]), "{sums}");
+    }
+    let listed = json!({"time": NOON - MINUTE, "effective_from": NOON - MINUTE, "host_id": "i-1", "host_type": "inf2.48xlarge", "region": "eu-central-1",
+        "chips": 16, "source": "assets", "as_of": "2026-11-01", "list": "assets"});
+    world.write(&INVENTORY, &[listed]).await;
+    let expected = [of("idle", "0.028666666667"), unheld("0.860000000000"), of("requests", "0.028666666666")];
+    assert_eq!(world.rows(&lines).await, expected);
+    world
+        .write(
+            &DEVICES,
+            &engine_of(json!(null)).map(|mut row| {
+                row["instance"] = json!("s");
+                row
+            }),
+        )
+        .await;
+    let found = world.rows(&lines).await;
+    assert!(found.iter().all(|row| row[3] == json!("device time")), "{found:?}");
+}
+
+/// One slice of three sevenths of the only GPU of a node, an engine on it: of 0.016766666667 a minute three sevenths are 0.007185714285.857… and four
+/// 0.009580952381.142…; the odd unit is the slice's.
+#[tokio::test]
+async fn the_rest_of_a_sliced_gpu_is_idle() {
+    let world = priced("1.006").await;
+    let mut rows = engine("i-1", "mig-3g", 60, 0);
+    for row in &mut rows {
+        row["chips"] = json!(1);
+        row["accelerator"] = json!("NVIDIA H100 80GB HBM3 MIG 3g.40gb");
+    }
+    world.write(&DEVICES, &rows).await;
+    let node = json!({"time": NOON, "host_id": "i-1", "first_seen": NOON, "last_seen": NOON + MINUTE, "chips": 1});
+    world.write(&NODES, &[node]).await;
+    let lines = format!(
+        "SELECT part, instance, chip_parts, cost_usd FROM replica_cost WHERE {THEN} AND cost_usd > 0 ORDER BY part"
+    );
+    let expected = json!([["idle", null, 16, "0.009580952381"], ["unattributed", "mig-3g", 12, "0.007185714286"]]);
+    assert_eq!(json!(world.rows(&lines).await), expected);
 }
 
 /// An A30 has quarters; what names no profile holds the chips that it says.

@@ -294,6 +294,29 @@ async fn grams_are_joules_times_two_dated_factors() {
     assert_eq!(world.rows(sql).await, [of(average, 455.6875), of(marginal, 640.7455)]);
 }
 
+/// One kilowatt hour under an operator's own PUE of 1.3 and market based 12.5 g: 1.3 · 12.5 = 16.25 g; the average grams that come with
+/// Tokenwatt, 396.25 g, are of the same overhead: 515.125 g. Newer and firmer figures of ours do not take the place of the operator's.
+#[tokio::test]
+async fn an_operators_own_factors_go_before_ours() {
+    let world = World::new().await;
+    let hour = NOON - NOON % 3_600_000_000;
+    let counter = |at: i64, joules: f64| sample(at, "i-1", "node", json!({"energy_j": joules}));
+    world.write(&DEVICES, &[counter(hour, 0.0), counter(hour + 60_000_000, 3_600_000.0)]).await;
+    let factor = |from: i64, grams: Value, pue: Value, method: Value, list: Value| {
+        json!({"time": from, "effective_from": from, "region": "eu-west-1", "gco2e_per_kwh": grams, "pue": pue, "method": method,
+            "as_of": "2026", "confidence": if list.is_null() { "published" } else { "estimated" }, "source": "s", "list": list})
+    };
+    let rows = [
+        factor(9, json!(396.25), json!(1.15), json!("location based, average"), json!(null)),
+        factor(1, json!(null), json!(1.3), json!(null), json!("own")),
+        factor(1, json!(12.5), json!(null), json!("market based"), json!("own")),
+    ];
+    world.write(&GRID, &rows).await;
+    let sql = "SELECT grid_method, pue, round(gco2e, 6) FROM carbon ORDER BY grid_method";
+    let expected = json!([["location based, average", 1.3, 515.125], ["market based", 1.3, 16.25]]);
+    assert_eq!(json!(world.rows(sql).await), expected);
+}
+
 /// Half of the minute the engine ran: the curve of the operator's list says 400 W there, 24,000 J in 60 s, where a line from rest to full load
 /// would say 300 W. The newer model that comes with Tokenwatt is not asked.
 #[tokio::test]

@@ -154,6 +154,28 @@ async fn a_replica_and_its_node_say_a_key_each() {
     }
 }
 
+/// A replica whose samples of an hour agree on the team and not on the cost centre is the team's: what is said alike of one key does not wait for
+/// the others. The centre is nobody's, until another sample of the host names one.
+#[tokio::test]
+async fn samples_agree_key_by_key() {
+    let world = World::of(splitting(&["team", "cost_center"]), Deps::system()).await;
+    price(&world).await;
+    minute(&world, NOON, &json!({"team": "ops", "cost_center": "1"}), &[call(NOON, "c", 30, &json!({}))]).await;
+    let mut moved = engine(NOON, &json!({"team": "ops", "cost_center": "2"}))[1].clone();
+    moved["time"] = json!(NOON + 30 * SECOND);
+    moved["busy_us"] = json!(15 * SECOND);
+    world.write(&DEVICES, &[moved]).await;
+    let halves = |value: &'static str| [(value, "idle", "0.180000000000"), (value, "requests", "0.180000000000")];
+    assert_eq!(shown(&world, "team", "show").await, lines(&halves("ops")));
+    assert_eq!(shown(&world, "cost_center", "show").await, lines(&halves("__unattributed__")));
+    let of_node = [NOON, NOON + MINUTE].map(|at| {
+        let more = json!({"kind": "accelerator", "device": "0", "attributes": {"cost_center": "47"}, "instance": null});
+        on("r", at, more)
+    });
+    world.write(&DEVICES, &of_node).await;
+    assert_eq!(shown(&world, "cost_center", "show").await, lines(&halves("47")));
+}
+
 /// Two replicas of one host that say different teams are each its own; of the host itself nothing is said, and nothing is guessed.
 #[tokio::test]
 async fn replicas_of_several_owners_are_told_apart() {

@@ -97,10 +97,10 @@ async fn figures_have_what_they_mean_beside_them() {
         all.extend(found);
         // a label that is taken away is missed, whatever views below have one of the same name
         for (name, label, missed) in [
-            ("allocated_cost", "basis", 2),
+            ("allocated_cost", "basis", 5),
             ("calls", "measured_at", 7),
             ("carbon", "grid_as_of", 2),
-            ("cost_per_key", "method", 2),
+            ("cost_per_key", "method", 5),
         ] {
             if view.name == name {
                 let without: Vec<_> = columns.iter().filter(|column| column.name != label).cloned().collect();

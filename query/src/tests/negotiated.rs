@@ -1,7 +1,7 @@
 //! Golden cases of negotiated discounts and of other currencies. Each answer is worked out by hand in the comment above it.
 
 use serde_json::{Value, json};
-use telemetry::table::{BILLING, DEVICES, DISCOUNTS, EXCHANGE_RATES, INVENTORY, PRICES};
+use telemetry::table::{BILLING, DEVICES, DISCOUNTS, EXCHANGE_RATES, INVENTORY, NODES, PRICES};
 
 use super::cost::{HOUR, INF2, MINUTE, RANGE, REGION, charge, price, seen, with};
 use super::world::{NOON, World};
@@ -65,6 +65,60 @@ async fn a_bill_takes_the_place_of_a_discount() {
     assert_eq!(json!(world.rows(&split).await), expected);
 }
 
+/// A p5 that a savings plan covers stands at three prices. The book's: 31.464 ÷ 60 = 0.5244 a minute, × 60 = 31.464. The list's, which is that on demand:
+/// 55.04 ÷ 60 = 0.917333333333, × 60 = 55.03999999998. Negotiated are nine tenths of it: 49.536 ÷ 60 = 0.8256, × 60 = 49.536. The plan itself has no
+/// discount and there is no bill, so effective and billed are unknown. A bill of 60, 30 and 0 takes their place: 1 a minute, nine tenths of
+/// which are 0.9, × 60 = 54. Without a price on demand nobody knows what the list says.
+#[tokio::test]
+async fn a_commitment_stands_beside_its_list_price_and_what_is_negotiated() {
+    let world = World::new().await;
+    let p5 = "p5.48xlarge";
+    world.write(&PRICES, &[price(p5, "savings_plan", "31.464", json!({}))]).await;
+    world.write(&DEVICES, &seen("i-5", p5, 0, 60)).await;
+    world.write(&NODES, &[json!({"time": NOON, "host_id": "i-5", "capacity_type": "savings_plan", "first_seen": NOON, "last_seen": NOON + HOUR})]).await;
+    world.write(&DISCOUNTS, &[discount("0.9", NOON - HOUR, json!({}))]).await;
+    let of_hours = format!(
+        "SELECT sum(list_cost), sum(public_cost), sum(contracted_cost), sum(effective_cost), sum(billed_cost) FROM costs_hours WHERE {RANGE}"
+    );
+    let of_region = format!(
+        "SELECT sum(cost_usd), sum(list_cost_usd), sum(effective_cost_usd), sum(billed_cost_usd) FROM cost_per_region WHERE {RANGE}"
+    );
+    assert_eq!(json!(world.rows(&of_hours).await), json!([["31.464000000000", null, null, null, null]]));
+    world.write(&PRICES, &[price(p5, "on_demand", "55.04", json!({}))]).await;
+    let expected = json!([["31.464000000000", "55.039999999980", "49.536000000000", null, null]]);
+    assert_eq!(json!(world.rows(&of_hours).await), expected);
+    let expected = json!([["31.464000000000", "55.039999999980", null, null]]);
+    assert_eq!(json!(world.rows(&of_region).await), expected);
+    world.write(&BILLING, &[charge("i-5", p5, "savings_plan", 1.0, ["60", "30", "0"], json!({}))]).await;
+    let expected =
+        json!([["31.464000000000", "60.000000000000", "54.000000000000", "30.000000000000", "0.000000000000"]]);
+    assert_eq!(json!(world.rows(&of_hours).await), expected);
+    let expected = json!([["31.464000000000", "60.000000000000", "30.000000000000", "0.000000000000"]]);
+    for view in ["cost_per_region", "cost_per_tenant", "unit_cost_trend", "commitment_coverage", "idle_waste"] {
+        let cost = if view == "idle_waste" { "coalesce(idle_cost_usd, CAST(0 AS DECIMAL(38,12)))" } else { "cost_usd" };
+        let sql = format!(
+            "SELECT sum({cost}), sum(list_cost_usd), sum(effective_cost_usd), sum(billed_cost_usd) FROM {view} \
+             WHERE time >= TIMESTAMP '2026-11-29T00:00:00Z' AND time < TIMESTAMP '2026-11-30T00:00:00Z'"
+        );
+        assert_eq!(json!(world.rows(&sql).await), expected, "{view}");
+    }
+    for policy in ["show", "share"] {
+        let sql = format!(
+            "SELECT sum(cost_usd), sum(list_cost_usd), sum(effective_cost_usd), sum(billed_cost_usd) FROM allocated_cost WHERE idle_policy = '{policy}'"
+        );
+        assert_eq!(json!(world.rows(&sql).await), expected, "{policy}");
+    }
+    // hosts more that are in no bill: one on demand, at nine tenths, so that what is invoiced of the region's minutes is unknown, and one of a
+    // plan, of which nobody knows what it effectively costs
+    world.write(&DEVICES, &seen("i-6", p5, 0, 60)).await;
+    let found = world.rows(&of_region).await.remove(0);
+    assert_eq!(json!(found[1..]), json!(["115.039999999980", "79.536000000000", null]));
+    world.write(&DEVICES, &seen("i-7", p5, 0, 60)).await;
+    world.write(&NODES, &[json!({"time": NOON, "host_id": "i-7", "capacity_type": "savings_plan", "first_seen": NOON, "last_seen": NOON + HOUR})]).await;
+    let found = world.rows(&of_region).await.remove(0);
+    assert_eq!(json!(found[1..]), json!(["170.079999999960", null, null]));
+}
+
 /// 10 EUR an hour are 11 USD while the euro is at 1.1, and 12 after half past: 30 × 11 ÷ 60 = 30 × 0.183333333333 = 5.49999999999, and
 /// 30 × 0.2 = 6.
 #[tokio::test]
@@ -105,13 +159,13 @@ async fn a_bill_in_another_currency_waits_for_a_rate() {
     ]);
     assert_eq!(json!(world.rows(&unpriced).await), expected);
     let bill = format!("SELECT list_usd, effective_usd, finding FROM bill_by_host WHERE {RANGE}");
-    assert_eq!(json!(world.rows(&bill).await), json!([[null, null, "not in any bill"]]));
+    let no_rate = "its bill is in EUR, and no row of `exchange_rates` is in force";
+    assert_eq!(json!(world.rows(&bill).await), json!([[null, null, no_rate]]));
     world.write(&EXCHANGE_RATES, &[rate("1.1", NOON - HOUR, None)]).await;
     let expected = json!([["11.000000000000", "9.900000000000", "no price in the book"]]);
     assert_eq!(json!(world.rows(&bill).await), expected);
-    // 11 ÷ 60 = 0.183333333333 a minute
-    let cost = format!("SELECT DISTINCT basis, cost_usd, effective_cost_usd FROM node_cost WHERE {RANGE}");
-    let expected = json!([["bill, on-demand", "0.183333333333", "0.165000000000"]]);
+    let cost = format!("SELECT basis, sum(cost_usd), sum(effective_cost_usd) FROM node_cost WHERE {RANGE} GROUP BY 1");
+    let expected = json!([["bill, on-demand", "11.000000000000", "9.900000000000"]]);
     assert_eq!(json!(world.rows(&cost).await), expected);
     assert_eq!(world.rows(&unpriced).await, Vec::<Vec<Value>>::new());
     let totals = world.rows("SELECT currency, list_cost FROM bill_totals").await;

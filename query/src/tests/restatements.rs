@@ -87,8 +87,7 @@ async fn what_changed_an_hour_is_told() {
     site.clock.set(NOON + 92 * MINUTE);
     site.build().await;
     site.build().await;
-    // 20 ÷ 60 = 0.333333333333 a minute
-    let billed = "19.999999999980";
+    let billed = "20.000000000000";
     expected.push(json!([AT, "idle", ninety, ninety, discounted, billed, half, "list, on-demand", "rows of billing"]));
     assert_eq!(json!(site.world.rows(HISTORY).await), json!(expected));
     let now = site.world.rows("SELECT sum(list_cost), sum(effective_cost) FROM costs_1h").await;

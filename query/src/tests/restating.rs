@@ -1,7 +1,7 @@
 //! Books and bills that are replaced restate hours that are built: for what they bring, for what they no longer hold, and for hours whose
 //! raw rows are gone.
 
-use lake::sets::Import;
+use lake::{Entry, sets::Import};
 use serde_json::{Value, json};
 use telemetry::table::{BILLING, DEVICES, EXCHANGE_RATES, PRICES, TOKENS, Table};
 
@@ -115,6 +115,33 @@ async fn a_bill_for_hours_whose_rows_are_gone_reaches_them() {
     site.build().await;
     let sums = "SELECT host_id, sum(effective_cost), sum(billed_cost) FROM costs_1h GROUP BY host_id";
     assert_eq!(json!(site.world.rows(sums).await), json!([["i-1", "9.000000000000", "9.000000000000"]]));
+}
+
+/// Half of a minute at 60 USD an hour is `a`'s: 0.5. Eight days later its tokens are gone and the samples are not: `a` still pays 0.5, by the hour that was
+/// split while they were there, and what is made of the samples alone says that it lacks them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_pays_for_an_hour_stays_when_its_tokens_are_gone() {
+    let site = Site::new().await;
+    an_hour(&site).await;
+    import(&site, &PRICES, "ours", &[price("inf2.48xlarge", "60")]).await;
+    site.clock.set(NOON + 90 * MINUTE);
+    site.build().await;
+    let tenants = "SELECT tenant, part, cost_usd, output_tokens, method FROM cost_per_tenant \
+        WHERE time = TIMESTAMP '2026-11-29T12:00:00Z' AND cost_usd > 0 ORDER BY part";
+    let of = |method: &str| {
+        json!([[null, "idle", "0.500000000000", null, method], ["a", "requests", "0.500000000000", 1, method]])
+    };
+    assert_eq!(json!(site.world.rows(tenants).await), of("device time"));
+    site.clock.set(NOON + 8 * DAY);
+    let files = &site.world.lake.snapshot(TOKENS.name, None).await.expect("tokens").files;
+    let gone = files.iter().map(|file| file.path.clone()).collect();
+    let entry = Entry { journal: "sweep".to_owned(), table: TOKENS.name, from: 0, to: 1, adds: Vec::new() };
+    site.world.lake.replace(entry, gone).await.expect("dropped");
+    assert_eq!(json!(site.world.rows("SELECT count(*) FROM tokens").await), json!([[0]]));
+    assert_eq!(json!(site.world.rows(tenants).await), of("device time; by the hour"));
+    let parts = "SELECT part, cost_usd, output_tokens, method FROM replica_cost WHERE time = TIMESTAMP '2026-11-29T12:00:00Z' AND cost_usd > 0 ORDER BY part";
+    let of = |part: &str| json!([part, "0.500000000000", null, "tokens are no longer kept: see costs_hours"]);
+    assert_eq!(json!(site.world.rows(parts).await), json!([of("idle"), of("unattributed")]));
 }
 
 /// A bill in euros for old hours is in no sum until its rate is imported, and then in each of its hours: those that have rows and those that had none.

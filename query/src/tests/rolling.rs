@@ -441,8 +441,8 @@ async fn a_round_writes_so_many_files_and_the_next_goes_on() {
 
 /// A bill in euros without a rate speaks of eight hours of which nothing is known, between others that have rows. Two files and three stretches without
 /// rows are a round: it takes three to come to the next hour with rows, though nothing can be written down on the way, and each stretch is looked at
-/// once. With a rate the eight hours have rows, and with the three others they are six rounds of two files at most; what they come to is the bill, but
-/// for the decimals that minutes lose: 1.25 ÷ 60 = 0.020833333333, 480 times.
+/// once. With a rate the eight hours have rows, and with the three others they are six rounds of two files at most; what they come to is the bill, to
+/// the last decimal: 8 EUR at 1.25 USD.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_round_looks_at_so_many_stretches_and_the_next_goes_on() {
     let site = Site::new().await;
@@ -470,6 +470,6 @@ async fn a_round_looks_at_so_many_stretches_and_the_next_goes_on() {
         assert_eq!(rollups.round(rollup).await.expect("a round").0, more, "at {known} hours");
         assert_eq!(hours().await[0][0], json!(known));
     }
-    assert_eq!(hours().await, [[json!(11), json!("9.999999999840")]]);
+    assert_eq!(hours().await, [[json!(11), json!("10.000000000000")]]);
     assert!(!rollups.round(rollup).await.expect("a round").0);
 }

@@ -110,8 +110,9 @@ async fn a_bill_knows_better_than_a_list() {
     assert_eq!(json!(world.rows(&sql).await), expected);
 }
 
-/// From 12:10:30 to 12:12:15 are 105 s, 1.75 USD; a newer list has it from 12:11 on: 75 s, 1.25 USD. What the list says of another type is priced as
-/// that, and what has no price is on the work list. What it says of next week is not yet so.
+/// From 12:10:30 to 12:12:15 are 105 s, 1.75 USD. A newer list has it from 12:11 on as another type, without a price: the minutes that both
+/// have are as the newer says, and the 30 s that it does not have stay with the older: 0.5 USD. What has no price is on the work list. What a list says of
+/// next week is not yet so.
 #[tokio::test]
 async fn a_list_counts_from_instant_to_instant() {
     let world = at_half_past_one().await;
@@ -120,13 +121,34 @@ async fn a_list_counts_from_instant_to_instant() {
     world.write(&INVENTORY, &[listed("i-9", at(630), until.clone()), listed("i-8", NOON + 9 * HOUR, json!({}))]).await;
     let sql = "SELECT sum(charged_us) / 1000000, sum(cost_usd), count(*) FROM node_cost";
     assert_eq!(json!(world.rows(sql).await), json!([[105, "1.750000000000", 3]]));
-    let newer = with(until, json!({"list": "cmdb", "as_of": "2026-11-30"}));
+    let newer = with(until, json!({"list": "cmdb", "as_of": "2026-11-30", "host_type": "own.8x"}));
     world.write(&INVENTORY, &[listed("i-9", at(660), newer)]).await;
-    assert_eq!(json!(world.rows(sql).await), json!([[75, "1.250000000000", 2]]));
-    let other = json!({"host_type": "own.8x", "option": null, "effective_to": NOON + HOUR});
-    world.write(&INVENTORY, &[listed("i-7", NOON, other)]).await;
-    let sql = "SELECT host_type, \"option\", hosts, charged_us / 60000000, option_source FROM unpriced";
-    assert_eq!(json!(world.rows(sql).await), json!([["own.8x", "on_demand", 1, 60, "assumed"]]));
+    assert_eq!(json!(world.rows(sql).await), json!([[105, "0.500000000000", 3]]));
+    let sql = "SELECT host_type, \"option\", hosts, charged_us / 1000000, option_source FROM unpriced";
+    assert_eq!(json!(world.rows(sql).await), json!([["own.8x", "reserved", 1, 75, "inventory"]]));
+}
+
+/// A host that goes from one list to another at half past is in one of them all hour: half an hour at 60 USD reserved and half an hour at 90
+/// on demand, 30 + 45. Of the hour as a whole the newer list alone would leave the second half.
+#[tokio::test]
+async fn a_host_that_goes_from_list_to_list_is_paid_for_all_along() {
+    let world = at_half_past_one().await;
+    world.write(&PRICES, &[price(INF2, "on_demand", "90", json!({}))]).await;
+    let half = NOON + 30 * MINUTE;
+    let rows = [
+        listed("i-9", NOON - HOUR, json!({"list": "rack-1", "source": "rack 1", "effective_to": half})),
+        listed(
+            "i-9",
+            half,
+            json!({"list": "rack-2", "source": "rack 2", "as_of": "2026-11-30", "option": "on_demand", "effective_to": NOON + HOUR}),
+        ),
+    ];
+    world.write(&INVENTORY, &rows).await;
+    let sql = format!("SELECT \"option\", count(*), sum(cost_usd) FROM node_cost WHERE {RANGE} GROUP BY 1 ORDER BY 1");
+    let expected = json!([["on_demand", 30, "45.000000000000"], ["reserved", 30, "30.000000000000"]]);
+    assert_eq!(json!(world.rows(&sql).await), expected);
+    let hour = format!("SELECT sum(silent_us) / 60000000, sum(cost_usd) FROM silent_hosts WHERE {RANGE}");
+    assert_eq!(json!(world.rows(&hour).await), json!([[60, "75.000000000000"]]));
 }
 
 /// A list that is imported later restates the hours that are built: those that have rows and those in which nothing was heard of anybody. A list

@@ -2,7 +2,9 @@
 
 use telemetry::table::{COSTS_1H, DEVICES, REQUESTS};
 
-use super::{A_CALL, A_WEEK, A_WINDOW, AN_HOUR, NOTHING, View, ViewColumn, column};
+use super::{
+    A_CALL, A_WEEK, A_WINDOW, AN_HOUR, NOTHING, SUM_OF_BILLED, SUM_OF_EFFECTIVE, SUM_OF_LIST, View, ViewColumn, column,
+};
 
 const HOUR: ViewColumn = column("time", "", "start of the hour");
 const BASIS: ViewColumn =
@@ -12,7 +14,7 @@ const METHOD: ViewColumn =
 const AS_OF: ViewColumn =
     column("oldest_price_as_of", "", "when the oldest price used was current, as its source says");
 const PART: ViewColumn = column("part", "", "requests, padding, idle, unattributed or shared");
-const COST: ViewColumn = column("cost_usd", "USD", "cost at list price");
+const COST: ViewColumn = column("cost_usd", "USD", "cost at the price that `basis` names");
 const DEVICE: ViewColumn = column("device_us", "us", "device time");
 const OUTPUT: ViewColumn = column("output_tokens", "{token}", "tokens that left in the hour");
 const POLICY: ViewColumn = column(
@@ -64,6 +66,9 @@ pub(super) const ALLOCATED_COST: View = View {
         BASIS,
         METHOD,
         AS_OF,
+        SUM_OF_LIST,
+        SUM_OF_EFFECTIVE,
+        SUM_OF_BILLED,
     ],
     passes: &[&COSTS_1H],
     tables: NOTHING,
@@ -96,6 +101,9 @@ pub(super) const COST_PER_KEY: View = View {
         BASIS,
         METHOD,
         AS_OF,
+        SUM_OF_LIST,
+        SUM_OF_EFFECTIVE,
+        SUM_OF_BILLED,
     ],
     passes: &[&COSTS_1H],
     tables: NOTHING,
@@ -122,6 +130,21 @@ pub(super) const IDLE_WASTE: View = View {
         BASIS,
         METHOD,
         AS_OF,
+        column(
+            "list_cost_usd",
+            "USD",
+            "cost of idle and padding at list price on demand; unknown where that of a part is",
+        ),
+        column(
+            "effective_cost_usd",
+            "USD",
+            "cost of idle and padding amortised, or at a negotiated discount; unknown where that of a part is",
+        ),
+        column(
+            "billed_cost_usd",
+            "USD",
+            "cost of idle and padding as it is invoiced; unknown where a part is in no bill",
+        ),
     ],
     passes: &[&COSTS_1H],
     tables: NOTHING,
@@ -146,6 +169,9 @@ pub(super) const UNIT_COST_TREND: View = View {
         column("price_basis", "", "which prices"),
         METHOD,
         AS_OF,
+        SUM_OF_LIST,
+        SUM_OF_EFFECTIVE,
+        SUM_OF_BILLED,
     ],
     passes: &[&COSTS_1H],
     tables: NOTHING,
@@ -170,9 +196,17 @@ pub(super) const COMMITMENT_COVERAGE: View = View {
         column("coverage", "1", "share of the hours that could be committed which are"),
         COST,
         column("committed_cost_usd", "USD", "of it for committed hours"),
-        column("basis", "", "list price"),
+        column("basis", "", "which prices"),
         column("method", "", "what is counted"),
         AS_OF,
+        SUM_OF_LIST,
+        SUM_OF_EFFECTIVE,
+        SUM_OF_BILLED,
+        column(
+            "committed_effective_cost_usd",
+            "USD",
+            "amortised cost of committed hours; unknown where that of a part is",
+        ),
     ],
     passes: &[&DEVICES],
     tables: A_WINDOW,

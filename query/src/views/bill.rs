@@ -1,10 +1,8 @@
 //! Bills beside the estimate, and the price book beside the bills.
 
-use std::time::Duration;
-
 use telemetry::table::{BILLING, COSTS_1H, DEVICES, INVENTORY};
 
-use super::{Around, NOTHING, View, ViewColumn, column};
+use super::{Around, NOTHING, View, ViewColumn, around, column};
 
 const OPTION: ViewColumn = column("option", "", "purchase option");
 const PRICE: ViewColumn = column("usd_per_hour", "USD/h", "price of the host in the price book");
@@ -13,17 +11,22 @@ const CHARGED: ViewColumn = column("charged_us", "us", "time of those hosts");
 const IMPORTED: ViewColumn =
     column("imported_at", "", "when the bill was imported, which is what the amounts are as of");
 
+const CONTRACTED: ViewColumn = column(
+    "contracted_usd",
+    "USD",
+    "cost of the host's own time at the negotiated price; unknown where that of a part of it is",
+);
 const METHOD: ViewColumn = column("method", "", "how dollars were made of it: as they stand, or by which rate");
 const IMPORTED_AS_OF: ViewColumn =
     column("price_as_of", "", "when the bill was imported, which is what the amounts are as of");
 
 /// A day's rows lie at its start, an hour's at the hour's.
-const A_DAY: Around = Around { before: Duration::from_secs(86_400), after: Duration::from_secs(86_400) };
+const A_DAY: Around = around(86_400, 86_400);
 
 pub(super) const UNPRICED: View = View {
     name: "unpriced",
     doc: "Hosts without a price, per hour, region, type and purchase option, and why: the work list of the price book. Their cost is \
-          in no sum. A price or a bill in a currency without a rate is here too: nothing is converted by a guess.",
+          in no sum. A price or a charge in a currency without a rate is here too, for a host's time or beside it: nothing is converted by a guess.",
     sql: include_str!("unpriced.sql"),
     columns: &[
         column("time", "", "start of the hour"),
@@ -65,11 +68,46 @@ pub(super) const SILENT_HOSTS: View = View {
     keys: &["host_id"],
 };
 
+pub(super) const CHARGES_IN_USD: View = View {
+    name: "charges_in_usd",
+    doc: "What bills charge hosts, in dollars: one row per charge of up to 32 days. Another currency is converted by the rate that held when the \
+          charge began; without one the amounts are unknown. Every view that holds a bill against something reads this one. A row is an \
+          interval: those with something of the stretch of `time` asked for.",
+    sql: include_str!("charges_in_usd.sql"),
+    columns: &[
+        column("time", "", "start of the charge period"),
+        column("model", "", "unknown: a bill does not say"),
+        OPTION,
+        column("charge_to", "", "end of the charge period, exclusive"),
+        column("period_us", "us", "length of the charge period"),
+        column(
+            "quantity",
+            "h",
+            "hours that are charged, negative where they are taken back; unknown where a bill does not say",
+        ),
+        column("is_time", "", "whether it is for the host's own time, and not beside it, such as traffic"),
+        column("is_rated", "", "whether it is in dollars or has a rate"),
+        column("list_usd", "USD", "list cost"),
+        column("effective_usd", "USD", "amortised cost"),
+        column("billed_usd", "USD", "invoiced cost"),
+        column("basis", "", "bill"),
+        METHOD,
+        IMPORTED_AS_OF,
+        column("bill", "", "the bill: provider/account/period"),
+        IMPORTED,
+        CONTRACTED,
+    ],
+    passes: &[&BILLING],
+    tables: NOTHING,
+    views: NOTHING,
+    keys: &["host_id"],
+};
+
 pub(super) const HOST_CHARGES: View = View {
     name: "host_charges",
-    doc: "What bills charge a host, in dollars: one row per host and charge period of up to 32 days, corrections and refunds of that period \
-          taken into account. Another currency is converted by the rate that held when the charge began; without one it is in no sum, and \
-          `without_rate` names it where it is for the host's time. Every view that holds a bill against something reads this one. A row is an interval: those with something \
+    doc: "What bills charge a host, in dollars (`charges_in_usd`): one row per host and charge period of up to 32 days, corrections and refunds of \
+          that period taken into account. What is in a currency without a rate is in no sum, and \
+          `without_rate` and `other_without_rate` name it. A row is an interval: those with something \
           of the stretch of `time` asked for.",
     sql: include_str!("host_charges.sql"),
     columns: &[
@@ -88,11 +126,13 @@ pub(super) const HOST_CHARGES: View = View {
         ),
         column("charges", "{charge}", "charges that are in dollars or have a rate"),
         column("without_rate", "", "currency of charges of the host's time of which no exchange rate is in force"),
+        column("other_without_rate", "", "the same of what is charged beside its time"),
         column("basis", "", "bill"),
         METHOD,
         IMPORTED_AS_OF,
         column("bill", "", "the bill: provider/account/period"),
         IMPORTED,
+        CONTRACTED,
     ],
     passes: &[&BILLING],
     tables: NOTHING,
@@ -103,7 +143,8 @@ pub(super) const HOST_CHARGES: View = View {
 pub(super) const CHARGED_HOURS: View = View {
     name: "charged_hours",
     doc: "What bills charge for a host's own time, hour by hour: of a longer charge the hour's share of the time, and the hours sum to the \
-          charge to the last decimal. What several charges say of one hour is added.",
+          charge to the last decimal. What several charges say of one hour is added; the time that they charge is the union of theirs. An hour of \
+          which all charges are in a currency without a rate has no amounts, and `without_rate` names it.",
     sql: include_str!("charged_hours.sql"),
     columns: &[
         column("time", "", "start of the hour"),
@@ -113,17 +154,27 @@ pub(super) const CHARGED_HOURS: View = View {
         column("list_usd", "USD", "list cost; unknown where that of one of its charges is"),
         column("effective_usd", "USD", "amortised cost"),
         column("billed_usd", "USD", "invoiced cost"),
-        column("paid_us", "us", "time of the hour that is charged; 0 where all of it was taken back"),
+        column(
+            "paid_us",
+            "us",
+            "time of the hour that is charged; 0 where all of it was taken back, unknown where none has a rate",
+        ),
         column(
             "full_from_us",
             "us",
             "start of the part of the hour that is charged in full, microseconds since 1970-01-01 UTC; unknown where none is",
         ),
         column("full_to_us", "us", "its end"),
+        column(
+            "without_rate",
+            "",
+            "currency of charges of that hour, beside the host's time too, of which no exchange rate is in force",
+        ),
         column("basis", "", "bill"),
         METHOD,
         IMPORTED_AS_OF,
         IMPORTED,
+        CONTRACTED,
     ],
     passes: &[&BILLING],
     tables: NOTHING,
@@ -176,7 +227,7 @@ pub(super) const PRICE_CHECK: View = View {
     name: "price_check",
     doc: "Prices in use, per day, region, type and purchase option, beside what the bill says of the same day, with a warning where the \
           price is older than 180 days or the bill says something else by more than 2 %. On-demand prices are held against the \
-          bill's list cost, prices of other options against its effective cost.",
+          bill's list cost, prices of other options against its effective cost. A host whose hour is charged under two options counts under each.",
     sql: include_str!("price_check.sql"),
     columns: &[
         column("time", "", "start of the day"),
@@ -230,8 +281,9 @@ pub(super) const BILL_BY_HOST: View = View {
     name: "bill_by_host",
     doc: "The estimate of each host beside its bill, per charge period of a day at most, in dollars: `estimated_usd + unseen_usd + unexplained_usd - \
           discount_usd = effective_usd` and `effective_usd + timing_usd = billed_usd`, exactly. `estimated_usd` is the book's price \
-          times the time seen. Hosts that were seen and are in no bill have rows of an hour. `finding` says in words how it stands. \
-          A charge for more than a day has no estimate beside it. Ask for whole hours.",
+          times the time seen. Of charges over each other the dearest has the minute, so sums of `seen_us` and `estimated_usd` are those of \
+          `node_cost`. Hosts that were seen and are in no bill, or under a charge for more than a day, which has no estimate beside it, have rows \
+          of an hour. `finding` says in words how it stands. Ask for whole hours.",
     sql: include_str!("bill_by_host.sql"),
     columns: &[
         column("time", "", "start of the charge period, of the hour where there is none"),
@@ -257,6 +309,11 @@ pub(super) const BILL_BY_HOST: View = View {
         column("price_as_of", "", "as-of date of the oldest price in the estimate"),
         column("bill", "", "the bill: provider/account/period"),
         IMPORTED,
+        column(
+            "without_rate",
+            "",
+            "currency of charges of that period of which no exchange rate is in force: they are in no sum of the row",
+        ),
     ],
     passes: &[&DEVICES],
     tables: A_DAY,

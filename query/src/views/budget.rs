@@ -1,20 +1,20 @@
 //! Budgets against what their keys cost.
 
-use std::time::Duration;
-
 use telemetry::table::{BUDGETS, COSTS_1H};
 
-use super::{Around, View, column};
+use super::{Around, View, around, column};
 
 /// What it looks back over: the last period of the longest budget, whatever stretch of `time` is asked for.
-const ALL: Around = Around { before: Duration::from_secs(92 * 86_400), after: Duration::from_secs(92 * 86_400) };
+const ALL: Around = around(92 * 86_400, 92 * 86_400);
 
 pub(super) const BUDGET_STATUS: View = View {
     name: "budget_status",
     doc: "Each budget in force (`[[budget]]`) and how it stands now: spent in its period, last period, burn, forecast and when it is \
           exhausted. Spent is the effective cost, of the bill or at a negotiated discount, where there is one, else the estimate. A tenant's or namespace's cost is \
           that of its requests, a configured key's that and whatever is on nodes which name its value; a region's, model's or pool's has idle, padding and the rest in it. `burn_usd_per_day` is the cost \
-          of the last 24 hours; the band of the forecast takes the cheapest and the dearest of the seven days before that had cost. \
+          of the last 24 hours. The forecast takes for each day that is left the mean of its weekday in the last four weeks, days counted back from now; a day on which \
+          telemetry was heard and nothing was spent is 0, days of which nothing was heard, and those before the first cost, are none. Its band is two standard deviations \
+          wide on each side. What a list or a bill says of hosts that nobody hears of is no sign of life: `newest_cost` leaves it out. \
           Nothing is stopped by a hard budget.",
     sql: include_str!("budget_status.sql"),
     columns: &[
@@ -32,19 +32,31 @@ pub(super) const BUDGET_STATUS: View = View {
         ),
         column("share", "1", "spent over the limit"),
         column("last_period_usd", "USD", "cost of the calendar period before, whole"),
-        column("burn_usd_per_day", "USD/d", "cost of the last 24 hours"),
-        column("forecast_usd", "USD", "spent, and the present burn to the period's end"),
-        column("forecast_low_usd", "USD", "the same at the cheapest of the last seven days"),
-        column("forecast_high_usd", "USD", "the same at the dearest of the last seven days"),
+        column(
+            "burn_usd_per_day",
+            "USD/d",
+            "cost of the last 24 hours, 0 where telemetry was heard and nothing spent; unknown where none was heard",
+        ),
+        column(
+            "forecast_usd",
+            "USD",
+            "spent, and for each day that is left the mean of its weekday in the last four weeks",
+        ),
+        column(
+            "forecast_low_usd",
+            "USD",
+            "the same less two standard deviations of a day times the root of the days left, at least what is spent",
+        ),
+        column("forecast_high_usd", "USD", "the same and as much more"),
         column(
             "day_ratio",
             "1",
-            "cost of the last 24 hours over the mean of those of the seven days before that had cost",
+            "cost of the last 24 hours over the mean of the seven days before, or of the same weekday in three weeks, whichever is more",
         ),
         column(
             "exhausted_at",
             "",
-            "when the limit is reached at the present burn, unknown where that is after the period or a century away",
+            "when the limit is reached at the mean day of such a week, unknown where that is after the period or a century away",
         ),
         column(
             "status",
@@ -55,7 +67,7 @@ pub(super) const BUDGET_STATUS: View = View {
         column("basis", "", "which prices"),
         column("method", "", "how cost was split"),
         column("price_as_of", "", "as-of date of the oldest price used"),
-        column("newest_cost", "", "newest hour with a cost"),
+        column("newest_cost", "", "newest hour with a cost in which something was heard of its hosts"),
         column("as_of", "", "when the question was asked"),
         column(
             "idle_policy",
@@ -63,6 +75,7 @@ pub(super) const BUDGET_STATUS: View = View {
             "what became of idle time: hide (left out) of a tenant's or namespace's budget, else show (it is in what is spent: of a configured key \
              that of nodes which name its value)",
         ),
+        column("billed_usd", "USD", "what of it is invoiced so far; unknown without a bill"),
     ],
     passes: &[&BUDGETS, &COSTS_1H],
     tables: ALL,

@@ -35,13 +35,16 @@ in_force AS (
 hours AS (
   SELECT time, region, environment, cluster, pool, model, host_type, tenant, namespace, allocation, basis, method,
     sum(list_cost) AS estimated, sum(effective_cost) AS effective, sum(coalesce(effective_cost, list_cost)) AS spent,
-    max(CASE WHEN list_cost IS NULL AND effective_cost IS NULL THEN 1 ELSE 0 END) AS is_unpriced, min(price_as_of) AS price_as_of
+    sum(billed_cost) AS billed,
+    max(CASE WHEN list_cost IS NULL AND effective_cost IS NULL THEN 1 ELSE 0 END) AS is_unpriced, min(price_as_of) AS price_as_of,
+    -- what a list or a bill says of hosts that nobody hears of is no sign of life
+    NOT (starts_with(method, 'listed and silent') OR starts_with(method, 'paid for and silent') OR starts_with(method, 'the bill alone')) AS is_heard
   FROM costs_hours
   WHERE time >= now() - INTERVAL '92 days'
   GROUP BY time, region, environment, cluster, pool, model, host_type, tenant, namespace, allocation, basis, method
 ),
 keyed AS (
-  SELECT time, basis, method, estimated, effective, spent, is_unpriced, price_as_of,
+  SELECT time, basis, method, estimated, effective, billed, spent, is_unpriced, is_heard, price_as_of,
     unnest(array_concat(
       make_array('tenant', 'namespace', 'environment', 'cluster', 'pool', 'region', 'model', 'host_type'), allocation_keys(allocation, '')
     )) AS key,
@@ -51,24 +54,60 @@ keyed AS (
   FROM hours
 ),
 charged AS (
-  SELECT o.name, o.as_of, o.period_start, o.last_start, k.time, k.basis, k.method, k.estimated, k.effective, k.spent, k.is_unpriced, k.price_as_of,
+  SELECT o.name, o.as_of, o.period_start, o.last_start, k.time, k.basis, k.method, k.estimated, k.effective, k.billed, k.spent, k.is_unpriced, k.is_heard, k.price_as_of,
     -- how many days ago, counted in whole days back from now
     (CAST(o.as_of AS BIGINT) - CAST(k.time AS BIGINT)) / 86400000000 AS days_ago
   FROM in_force AS o
   JOIN keyed AS k ON k.key = o.allocation_key AND k.value = o.allocation_value
 ),
 days AS (
-  SELECT name, days_ago, sum(spent) AS spent
-  FROM charged
-  WHERE days_ago <= 7
+  SELECT name, days_ago, sum(spent) AS spent, max(days_ago) OVER (PARTITION BY name) AS first_day
+  FROM (SELECT name, days_ago, spent FROM charged WHERE days_ago < 28)
   GROUP BY name, days_ago
 ),
+heard AS (
+  SELECT DISTINCT (CAST(arrow_cast(now(), 'Timestamp(Microsecond, Some("UTC"))') AS BIGINT) - CAST(time AS BIGINT)) / 86400000000 AS days_ago
+  FROM costs_1h
+  WHERE time >= now() - INTERVAL '28 days'
+    AND NOT (starts_with(method, 'listed and silent') OR starts_with(method, 'paid for and silent') OR starts_with(method, 'the bill alone'))
+),
+told AS (
+  -- a day on which telemetry was heard and nothing was spent costs 0, from the first on that cost something
+  SELECT name, days_ago, sum(spent) AS spent
+  FROM (
+    SELECT name, days_ago, spent FROM days
+    UNION ALL
+    SELECT f.name, h.days_ago, CAST(0 AS DECIMAL(38,12)) FROM (SELECT DISTINCT name, first_day FROM days) AS f JOIN heard AS h ON h.days_ago < f.first_day
+  )
+  GROUP BY name, days_ago
+),
+weekdays AS (
+  -- days of a week are told apart: those seven, fourteen and twenty-one days before are of the same
+  SELECT *, CAST(spent AS DOUBLE) AS usd, avg(CAST(spent AS DOUBLE)) OVER one_weekday AS mean, count(*) OVER one_weekday AS alike
+  FROM told
+  WINDOW one_weekday AS (PARTITION BY name, days_ago % 7)
+),
 pace AS (
-  SELECT name, sum(CASE WHEN days_ago = 0 THEN spent END) AS burn,
-    min(CASE WHEN days_ago BETWEEN 1 AND 7 THEN spent END) AS least, max(CASE WHEN days_ago BETWEEN 1 AND 7 THEN spent END) AS most,
-    sum(CASE WHEN days_ago BETWEEN 1 AND 7 THEN CAST(spent AS DOUBLE) END) / nullif(count(CASE WHEN days_ago BETWEEN 1 AND 7 THEN 1 END), 0) AS mean
-  FROM days
+  SELECT name, sum(CASE WHEN days_ago = 0 THEN spent END) AS burn, avg(usd) AS mean_usd,
+    -- how far a day lies from the mean of its weekday, else, before there are two of each, from that of all
+    CASE WHEN count(*) < 2 THEN NULL WHEN min(alike) > 1 THEN sqrt(avg((usd - mean) * (usd - mean))) ELSE stddev_pop(usd) END AS spread,
+    -- the days before, or those of the same weekday, whichever cost more
+    greatest(avg(CASE WHEN days_ago BETWEEN 1 AND 7 THEN usd END), avg(CASE WHEN days_ago IN (7, 14, 21) THEN usd END)) AS before
+  FROM weekdays
   GROUP BY name
+),
+ahead AS (
+  -- of the days until the period's end how many are of each weekday: the next day is of the weekday of six days ago, the last of them in part
+  SELECT o.name, w.weekday, greatest(CAST(CAST(o.period_end AS BIGINT) - CAST(o.as_of AS BIGINT) AS DOUBLE) / 86400000000.0 - (6.0 - CAST(w.weekday AS DOUBLE)), 0.0) AS days
+  FROM in_force AS o CROSS JOIN (VALUES (0), (1), (2), (3), (4), (5), (6)) AS w(weekday)
+),
+expected AS (
+  SELECT a.name, sum(coalesce(m.mean, p.mean_usd) * (floor(a.days / 7.0) + least(a.days - 7.0 * floor(a.days / 7.0), 1.0))) AS rest,
+    sum(coalesce(m.mean, p.mean_usd)) / 7.0 AS per_day
+  FROM ahead AS a
+  JOIN pace AS p ON p.name = a.name
+  LEFT JOIN (SELECT DISTINCT name, days_ago % 7 AS weekday, mean FROM weekdays) AS m ON m.name = a.name AND m.weekday = a.weekday
+  GROUP BY a.name
 ),
 spent AS (
   SELECT name, sum(CASE WHEN time >= period_start THEN spent END) AS spent,
@@ -76,26 +115,29 @@ spent AS (
     sum(CASE WHEN time >= period_start THEN effective END) AS effective,
     sum(CASE WHEN time >= last_start AND time < period_start THEN spent END) AS last_period,
     count(DISTINCT CASE WHEN time >= period_start AND is_unpriced = 1 THEN time END) AS unpriced_hours,
-    max(time) AS newest, string_agg(DISTINCT basis, ', ') AS basis, string_agg(DISTINCT method, ', ') AS method,
+    sum(CASE WHEN time >= period_start THEN billed END) AS billed,
+    max(CASE WHEN is_heard THEN time END) AS newest, string_agg(DISTINCT basis, ', ') AS basis, string_agg(DISTINCT method, ', ') AS method,
     min(price_as_of) AS price_as_of
   FROM charged
   GROUP BY name
 ),
 held AS (
-  SELECT o.*, s.spent, s.estimated, s.effective, s.last_period, s.unpriced_hours, s.newest, s.basis, s.method, s.price_as_of,
-    p.burn, p.least, p.most, CAST(p.burn AS DOUBLE) / nullif(p.mean, 0.0) AS day_ratio, p.mean,
-    CAST(CAST(o.period_end AS BIGINT) - CAST(o.as_of AS BIGINT) AS BIGINT) AS rest_us
+  SELECT o.*, s.spent, s.estimated, s.effective, s.billed, s.last_period, s.unpriced_hours, s.newest, s.basis, s.method, s.price_as_of,
+    p.burn, CAST(p.burn AS DOUBLE) / nullif(p.before, 0.0) AS day_ratio, p.before, e.per_day,
+    CASE WHEN o.period_end IS NOT NULL THEN CAST(s.spent AS DOUBLE) + e.rest END AS usd,
+    -- two standard deviations of as many days as are left
+    2.0 * p.spread * sqrt(CAST(CAST(o.period_end AS BIGINT) - CAST(o.as_of AS BIGINT) AS DOUBLE) / 86400000000.0) AS width
   FROM in_force AS o
   LEFT JOIN spent AS s ON s.name = o.name
   LEFT JOIN pace AS p ON p.name = o.name
+  LEFT JOIN expected AS e ON e.name = o.name
 ),
 forecast AS (
-  SELECT *, CAST(spent + money_scale(burn, rest_us, CAST(86400000000 AS BIGINT)) AS DECIMAL(38,12)) AS forecast,
-    CAST(spent + money_scale(least, rest_us, CAST(86400000000 AS BIGINT)) AS DECIMAL(38,12)) AS forecast_low,
-    CAST(spent + money_scale(most, rest_us, CAST(86400000000 AS BIGINT)) AS DECIMAL(38,12)) AS forecast_high,
+  SELECT *, try_cast(usd AS DECIMAL(38,12)) AS forecast,
+    CASE WHEN usd - width IS NOT NULL THEN try_cast(greatest(usd - width, CAST(spent AS DOUBLE)) AS DECIMAL(38,12)) END AS forecast_low, try_cast(usd + width AS DECIMAL(38,12)) AS forecast_high,
     -- a date a century off says nothing, and microseconds have no number for one much farther
-    CASE WHEN spent < amount AND burn > 0 AND CAST(amount - spent AS DOUBLE) / CAST(burn AS DOUBLE) < 36500.0 THEN
-      CAST(as_of AS BIGINT) + try_cast(CAST(amount - spent AS DOUBLE) / CAST(burn AS DOUBLE) * 86400000000.0 AS BIGINT)
+    CASE WHEN spent < amount AND per_day > 0.0 AND CAST(amount - spent AS DOUBLE) / per_day < 36500.0 THEN
+      CAST(as_of AS BIGINT) + try_cast(CAST(amount - spent AS DOUBLE) / per_day * 86400000000.0 AS BIGINT)
     END AS exhausted_us
   FROM held
 )
@@ -105,14 +147,15 @@ SELECT period_start AS time, CAST(NULL AS VARCHAR) AS region, CAST(NULL AS VARCH
   forecast AS forecast_usd, forecast_low AS forecast_low_usd, forecast_high AS forecast_high_usd, day_ratio,
   CASE WHEN period_end IS NULL OR exhausted_us < CAST(period_end AS BIGINT) THEN arrow_cast(exhausted_us, 'Timestamp(Microsecond, Some("UTC"))') END AS exhausted_at,
   CASE
-    WHEN newest IS NULL THEN 'nothing known'
+    WHEN newest IS NULL AND spent IS NULL THEN 'nothing known'
     WHEN spent >= amount THEN 'over'
-    WHEN newest < as_of - INTERVAL '3 hours' THEN 'silent: no cost for three hours'
+    WHEN newest IS NULL OR newest < as_of - INTERVAL '3 hours' THEN 'silent: nothing heard for three hours'
     WHEN forecast > amount THEN 'will be over'
-    WHEN day_ratio >= 2.0 AND CAST(burn AS DOUBLE) - mean >= 10.0 THEN 'twice the week''s mean'
+    WHEN day_ratio >= 2.0 AND CAST(burn AS DOUBLE) - before >= 10.0 THEN 'twice the week''s mean'
     WHEN CAST(spent AS DOUBLE) >= 0.8 * CAST(amount AS DOUBLE) THEN 'above 80 %'
     ELSE 'within'
   END AS status,
   coalesce(unpriced_hours, 0) AS unpriced_hours, basis, method, price_as_of, newest AS newest_cost, as_of,
-  CASE WHEN allocation_key IN ('tenant', 'namespace') THEN 'hide' ELSE 'show' END AS idle_policy
+  CASE WHEN allocation_key IN ('tenant', 'namespace') THEN 'hide' ELSE 'show' END AS idle_policy,
+  billed AS billed_usd
 FROM forecast

@@ -8,9 +8,10 @@ asked AS (
   SELECT DISTINCT time, region FROM energy
 ),
 overheads AS (
+  -- an operator's own factor before what comes with Tokenwatt
   SELECT a.time, a.region, g.pue, g.as_of, row_number() OVER (
       PARTITION BY a.time, a.region
-      ORDER BY CASE g.confidence WHEN 'measured' THEN 0 WHEN 'published' THEN 1 ELSE 2 END, g.effective_from DESC, g.source
+      ORDER BY g.list IS NULL, CASE g.confidence WHEN 'measured' THEN 0 WHEN 'published' THEN 1 ELSE 2 END, g.effective_from DESC, g.source
     ) AS place
   FROM asked AS a
   JOIN grid AS g ON g.region = a.region AND g.pue IS NOT NULL AND g.effective_from <= a.time AND (g.effective_to IS NULL OR g.effective_to > a.time)
@@ -18,7 +19,7 @@ overheads AS (
 grams AS (
   SELECT a.time, a.region, g.gco2e_per_kwh, g.method, g.as_of, g.confidence, row_number() OVER (
       PARTITION BY a.time, a.region, g.method
-      ORDER BY CASE g.confidence WHEN 'measured' THEN 0 WHEN 'published' THEN 1 ELSE 2 END, g.effective_from DESC, g.source
+      ORDER BY g.list IS NULL, CASE g.confidence WHEN 'measured' THEN 0 WHEN 'published' THEN 1 ELSE 2 END, g.effective_from DESC, g.source
     ) AS place
   FROM asked AS a
   JOIN grid AS g ON g.region = a.region AND g.gco2e_per_kwh IS NOT NULL AND g.effective_from <= a.time

@@ -3,7 +3,10 @@
 use telemetry::table::{DEVICES, TOKENS};
 
 use super::load::PARTS;
-use super::{A_LONG_REQUEST, A_SIGHTING, A_WINDOW, AN_ENGINE_STEP, NOTHING, View, ViewColumn, column};
+use super::{
+    A_LONG_REQUEST, A_SIGHTING, A_WINDOW, AN_ENGINE_STEP, NOTHING, SUM_OF_BILLED, SUM_OF_EFFECTIVE, SUM_OF_LIST, View,
+    ViewColumn, column,
+};
 
 const MINUTE: ViewColumn = column("time", "", "start of the minute");
 const COST: ViewColumn = column("cost_usd", "USD", "cost at the price that `basis` names");
@@ -16,7 +19,8 @@ const BASIS: ViewColumn = column(
     "basis",
     "",
     "which price: `list` (the price book) or `bill` with the purchase option, `list, assumed on-demand` where the option is unknown, or `no price`; \
-     `effective × 0.9 by NAME` where effective cost is the list's at a negotiated discount, since no bill says it yet",
+     `effective × 0.9 by NAME` where effective cost is the list's at a negotiated discount, since no bill says it yet; `charges in EUR have no rate` \
+     where a part of the host's bill is in a currency without one and in no sum",
 );
 const METHOD: ViewColumn = column("method", "", "how cost was split: by device time, or the whole host");
 const PRICE: ViewColumn = column("usd_per_hour", "USD/h", "price of the hosts at that time");
@@ -34,6 +38,17 @@ const EFFECTIVE: ViewColumn = column(
 );
 const BILLED: ViewColumn =
     column("billed_cost_usd", "USD", "invoiced cost, by the bill's rate; unknown without a bill");
+const LIST: ViewColumn = column(
+    "list_cost_usd",
+    "USD",
+    "cost at list price on demand, whatever option was bought: by the bill's rate, else the price book's; unknown without either",
+);
+const CONTRACTED: ViewColumn = column(
+    "contracted_cost_usd",
+    "USD",
+    "cost at the negotiated price, without commitments: the bill's; without one of savings plans and reservations list cost at the discount on demand; of other options the \
+     bill's effective cost, else the book's price at its discount",
+);
 const WEIGHT: ViewColumn = column("weight", "us", "what the split goes by: device time, else time in flight");
 const PART: ViewColumn = column(
     "part",
@@ -67,6 +82,9 @@ pub(super) const COST_PER_REGION: View = View {
         METHOD,
         OLDEST,
         IDLE_POLICY,
+        SUM_OF_LIST,
+        SUM_OF_EFFECTIVE,
+        SUM_OF_BILLED,
     ],
     passes: &[&DEVICES],
     tables: A_WINDOW,
@@ -77,9 +95,23 @@ pub(super) const COST_PER_REGION: View = View {
 pub(super) const COST_PER_TENANT: View = View {
     name: "cost_per_tenant",
     doc: "Cost per minute, region, model and tenant. Rows with `part = 'requests'` belong to a tenant (NULL where it is unknown), the \
-          others to nobody; together they are the nodes' cost exactly.",
+          others to nobody; together they are the nodes' cost exactly. What ran on hosts without a price stands apart, with basis `no price`. \
+          Hours whose tokens are no longer kept (7 days, as a rule) have a row an hour, as `costs_hours` has them: `method` ends with `; by the hour`.",
     sql: include_str!("cost_per_tenant.sql"),
-    columns: &[MINUTE, PART, COST, DEVICE, OUTPUT, BASIS, METHOD, IDLE_POLICY, OLDEST],
+    columns: &[
+        column("time", "", "start of the minute, of the hour where tokens are no longer kept"),
+        PART,
+        COST,
+        DEVICE,
+        OUTPUT,
+        BASIS,
+        METHOD,
+        IDLE_POLICY,
+        OLDEST,
+        SUM_OF_LIST,
+        SUM_OF_EFFECTIVE,
+        SUM_OF_BILLED,
+    ],
     passes: &[&TOKENS],
     tables: A_WINDOW,
     views: NOTHING,
@@ -107,6 +139,9 @@ pub(super) const COST_PER_MILLION_TOKENS: View = View {
         METHOD,
         IDLE_POLICY,
         OLDEST,
+        SUM_OF_LIST,
+        SUM_OF_EFFECTIVE,
+        SUM_OF_BILLED,
     ],
     passes: &[&DEVICES],
     tables: A_WINDOW,
@@ -119,7 +154,19 @@ pub(super) const REQUEST_COST: View = View {
     doc: "Cost of each request whose tokens were sent: its share of device time in every minute it ran, times the price of the \
           replica. Padding and idle are not in it. `time` is the first minute. Ask for a stretch of time.",
     sql: include_str!("request_cost.sql"),
-    columns: &[MINUTE, DEVICE, OUTPUT, COST, BASIS, METHOD, IDLE_POLICY, OLDEST],
+    columns: &[
+        MINUTE,
+        DEVICE,
+        OUTPUT,
+        COST,
+        BASIS,
+        METHOD,
+        IDLE_POLICY,
+        OLDEST,
+        SUM_OF_LIST,
+        SUM_OF_EFFECTIVE,
+        SUM_OF_BILLED,
+    ],
     passes: &[&TOKENS],
     tables: A_WINDOW,
     views: A_LONG_REQUEST,
@@ -137,7 +184,8 @@ pub(super) const NODE_COST: View = View {
           `charged_us` is the engines' window where there is one, else the time between sightings, and the whole minute of a silent \
           host and of one whose calls are seen without a sample within two minutes, less what the window of a minute beside it covers: no \
           instant is charged twice. Where the book has no price under that option the bill's own rate is taken: list on demand, effective \
-          elsewhere. Beside `cost_usd` stand list, effective and billed cost of the same time, at the rates of the bill.",
+          elsewhere. Beside `cost_usd` stand list, effective and billed cost of the same time: what the bill leaves of the hour, corrections and \
+          refunds taken off, is for the time that it charges, or for all that was seen where that is longer, so an hour never costs more than its bill.",
     sql: include_str!("node_cost.sql"),
     columns: &[
         MINUTE,
@@ -161,7 +209,7 @@ pub(super) const NODE_COST: View = View {
         column("option_source", "", "where the purchase option is from: bill, telemetry, inventory or assumed"),
         column("price_effective_from", "", "from when on the price holds"),
         column("is_silent", "", "whether somebody pays for the host in that minute and nothing was heard of it"),
-        column("list_cost_usd", "USD", "list cost of the time charged, at the bill's rate; unknown without a bill"),
+        LIST,
         column(
             "effective_cost_usd",
             "USD",
@@ -178,6 +226,7 @@ pub(super) const NODE_COST: View = View {
             "currency of the price, where no exchange rate is in force that turns it into dollars",
         ),
         column("is_listed", "", "whether an inventory has the host in that minute"),
+        CONTRACTED,
     ],
     passes: &[&DEVICES],
     tables: A_SIGHTING,
@@ -189,9 +238,12 @@ pub(super) const REPLICA_COST: View = View {
     name: "replica_cost",
     doc: "One row per replica, minute and part of its time. A host's cost is split over its replicas by chips, slices of one GPU by \
           their parts of it, a replica's by device time; both splits give away every last unit (largest remainder), so the parts of a host \
-          sum to its cost exactly. Device time that no token accounts for goes to the calls in flight whose tokens are not sent, and is \
+          sum to its cost exactly. Where the host's chips are known, by an inventory or by `nodes`, and every engine on it says what it holds, \
+          chips that no engine holds are an `idle` line of no model, method `chips that no engine holds`; where they are not, the host's \
+          whole cost is the replicas'. Device time that no token accounts for goes to the calls in flight whose tokens are not sent, and is \
           `unattributed` where there are none. A host whose engine counts no device time is split by calls in flight: `requests` while \
-          there is one, else `idle`. A host of an inventory that nobody hears of is `idle`, one that only a bill knows of `unattributed`.",
+          there is one, else `idle`. A host of an inventory that nobody hears of is `idle`, one that only a bill knows of `unattributed`. Of minutes whose tokens are no longer \
+          kept (7 days, as a rule) device time is `unattributed` but for calls that sent no tokens, and `method` says so: `costs_hours` has their hours as they were split.",
     sql: include_str!("replica_cost.sql"),
     columns: &[
         MINUTE,
@@ -211,6 +263,8 @@ pub(super) const REPLICA_COST: View = View {
         EFFECTIVE,
         BILLED,
         PARTS,
+        LIST,
+        CONTRACTED,
     ],
     passes: &[&DEVICES],
     tables: A_WINDOW,
@@ -237,6 +291,8 @@ pub(super) const REQUEST_MINUTE_COST: View = View {
         column("replica", "", "the instance whose cost it bears, empty for a whole host"),
         EFFECTIVE,
         BILLED,
+        LIST,
+        CONTRACTED,
     ],
     passes: &[&TOKENS],
     tables: A_WINDOW,

@@ -12,6 +12,10 @@ SELECT time, region, model,
   string_agg(DISTINCT CASE WHEN basis <> 'no price' THEN basis END, ', ') AS basis,
   string_agg(DISTINCT method, ', ') AS method,
   min(price_as_of) AS oldest_price_as_of,
-  'show' AS idle_policy
+  'show' AS idle_policy,
+  -- a sum of which a part is unknown is unknown
+  CASE WHEN count(CASE WHEN list_cost_usd IS NULL AND (cost_usd IS NOT NULL OR basis = 'no price') THEN 1 END) = 0 THEN sum(list_cost_usd) END AS list_cost_usd,
+  CASE WHEN count(CASE WHEN effective_cost_usd IS NULL AND (cost_usd IS NOT NULL OR basis = 'no price') THEN 1 END) = 0 THEN sum(effective_cost_usd) END AS effective_cost_usd,
+  CASE WHEN count(CASE WHEN billed_cost_usd IS NULL AND (cost_usd IS NOT NULL OR basis = 'no price') THEN 1 END) = 0 THEN sum(billed_cost_usd) END AS billed_cost_usd
 FROM replica_cost
 GROUP BY time, region, model

@@ -19,12 +19,12 @@ const TOKENS: ViewColumn = column(
 const COVERAGE: ViewColumn = column(
     "coverage",
     "1",
-    "share of the minute between samples that belong together, of the device that was watched least",
+    "share of the minute between samples that belong together, of the device that was watched least; 0 where one of the host's devices was not metered",
 );
 const VALID: ViewColumn = column(
     "is_valid",
     "",
-    "whether the samples cover at least 0.9 of the minute, no counter started anew, and there is a meter at all",
+    "whether the samples cover at least 0.9 of the minute, no counter started anew, no device of the host is missing, and there is a meter at all",
 );
 
 pub(super) const PERF_PER_WATT: View = View {
@@ -75,15 +75,16 @@ pub(super) const ENERGY_PER_TOKEN: View = View {
 
 pub(super) const HOST_ENERGY: View = View {
     name: "host_energy",
-    doc: "Joules of each host and minute, at the widest boundary it reports: the rise of its energy counter, else its power \
-          integrated between samples. A counter that fell or started anew, and a silence of more than two minutes, count nothing, and \
-          nothing is filled in: `coverage`, `largest_gap_s` and `is_valid` say what is missing. A host with an engine and no meter has what \
-          the power model of its type says (`tdp`: full watts while it ran, watts at rest else), never valid.",
+    doc: "Joules of each host and minute, at the widest boundary at which it is measured: the rise of its energy counter, else its power \
+          integrated between samples; what is modelled counts where nothing is measured, and a device counts once, whoever meters it. A counter \
+          that fell or started anew, and a silence of more than two minutes, count nothing, and nothing is filled in: `coverage`, `largest_gap_s` and \
+          `is_valid` say what is missing, devices that were heard of in the minute before or that `nodes.chips` counts among it. A host with an engine and \
+          no meter has what the power model of its type says (`load_curve`, or `tdp`: full watts while it ran, watts at rest else), never valid.",
     sql: include_str!("host_energy.sql"),
     columns: &[
         MINUTE,
         JOULES,
-        column("devices", "{device}", "devices summed"),
+        column("devices", "{device}", "devices whose joules are summed"),
         BOUNDARY,
         METHOD,
         CONFIDENCE,

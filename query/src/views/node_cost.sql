@@ -37,42 +37,44 @@ seen AS (
   GROUP BY minute, host_id
 ),
 listed AS (
-  -- the hours in which an inventory has a host; where lists differ, as the newest of them has it
-  SELECT *, first_value(list) OVER (PARTITION BY host_id, hour ORDER BY as_of DESC NULLS LAST, source, list, from_us) AS newest
+  -- the minutes in which an inventory has a host; where lists differ, as the newest of those that have it in that minute does
+  SELECT *, first_value(list) OVER (PARTITION BY host_id, minute ORDER BY as_of DESC NULLS LAST, source, list, from_us) AS newest
   FROM (
-    SELECT i.host_id, i.region, i.zone, i.host_type, i."option", i.list, i.as_of, i.source, CAST(k.time AS BIGINT) / 3600000000 AS hour,
-      greatest(CAST(i.effective_from AS BIGINT), CAST(k.time AS BIGINT)) AS from_us,
-      least(CAST(coalesce(i.effective_to, k.until) AS BIGINT), CAST(k.until AS BIGINT)) AS to_us
-    FROM inventory AS i
-    JOIN kept_hours AS k ON i.effective_from < k.until AND (i.effective_to IS NULL OR i.effective_to > k.time)
+    SELECT *, unnest(range(from_us / 60000000, (to_us + 59999999) / 60000000)) AS minute
+    FROM (
+      SELECT i.host_id, i.region, i.zone, i.host_type, i."option", i.list, i.as_of, i.source,
+        greatest(CAST(i.effective_from AS BIGINT), CAST(k.time AS BIGINT)) AS from_us,
+        least(CAST(coalesce(i.effective_to, k.until) AS BIGINT), CAST(k.until AS BIGINT)) AS to_us
+      FROM inventory AS i
+      JOIN kept_hours AS k ON i.effective_from < k.until AND (i.effective_to IS NULL OR i.effective_to > k.time)
+    )
   )
 ),
 told AS (
-  -- minutes of which somebody else tells, from and to when he says that they are paid for: 1 a bill, 2 a list
-  SELECT 1 AS word, host_id, region, zone, host_type, "option", list_usd, effective_usd, billed_usd, rated_us, from_us, to_us,
+  -- minutes of which somebody else tells, from and to when he says that they are paid for: 1 a bill, 2 a list, 3 a bill in a currency without a rate
+  SELECT CASE WHEN paid_us IS NULL THEN 3 ELSE 1 END AS word, host_id, region, zone, host_type, "option", list_usd, effective_usd, billed_usd, contracted_usd, paid_us, from_us, to_us, unrated,
     unnest(range(hour * 60, hour * 60 + 60)) AS minute
   FROM (
-    SELECT host_id, region, zone, host_type, "option", list_usd, effective_usd, billed_usd, full_from_us AS from_us, full_to_us AS to_us,
-      -- an hour that was charged and taken back costs what remains of it
-      CASE WHEN paid_us > 0 THEN paid_us ELSE CAST(3600000000 AS BIGINT) END AS rated_us, CAST(time AS BIGINT) / 3600000000 AS hour
+    SELECT host_id, region, zone, host_type, "option", list_usd, effective_usd, billed_usd, contracted_usd, full_from_us AS from_us, full_to_us AS to_us,
+      paid_us, without_rate AS unrated, CAST(time AS BIGINT) / 3600000000 AS hour
     FROM charged_hours
   )
   UNION ALL
   SELECT 2, host_id, region, zone, host_type, "option", CAST(NULL AS DECIMAL(38,12)), CAST(NULL AS DECIMAL(38,12)), CAST(NULL AS DECIMAL(38,12)),
-    CAST(NULL AS BIGINT), from_us, to_us, unnest(range(hour * 60, hour * 60 + 60))
+    CAST(NULL AS DECIMAL(38,12)), CAST(NULL AS BIGINT), from_us, to_us, CAST(NULL AS VARCHAR), minute
   FROM listed
   WHERE list IS NOT DISTINCT FROM newest
 ),
 heard AS (
   SELECT 0 AS word, minute, host_id, region, zone, host_type, model, requests, input_tokens, output_tokens, seen_us AS us, from_us, to_us,
     CAST(NULL AS VARCHAR) AS "option", CAST(NULL AS DECIMAL(38,12)) AS list_usd, CAST(NULL AS DECIMAL(38,12)) AS effective_usd,
-    CAST(NULL AS DECIMAL(38,12)) AS billed_usd, CAST(NULL AS BIGINT) AS rated_us
+    CAST(NULL AS DECIMAL(38,12)) AS billed_usd, CAST(NULL AS DECIMAL(38,12)) AS contracted_usd, CAST(NULL AS BIGINT) AS paid_us, CAST(NULL AS VARCHAR) AS unrated
   FROM seen
   UNION ALL
   SELECT word, minute, host_id, region, zone, host_type, CAST(NULL AS VARCHAR), CAST(0 AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT),
     CASE WHEN minute * 60000000 < to_us AND minute * 60000000 + 60000000 > from_us
       THEN least(to_us, minute * 60000000 + 60000000) - greatest(from_us, minute * 60000000) END,
-    CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), "option", list_usd, effective_usd, billed_usd, rated_us
+    CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), "option", list_usd, effective_usd, billed_usd, contracted_usd, paid_us, unrated
   FROM told
 ),
 hosts AS (
@@ -85,7 +87,7 @@ hosts AS (
     min(word) > 0 AS is_silent, max(CASE WHEN us IS NOT NULL THEN word END) = 2 AS is_listed,
     coalesce(max(from_us), minute * 60000000) AS from_us, coalesce(max(to_us), minute * 60000000 + 60000000) AS to_us,
     max(CASE WHEN word = 1 THEN "option" END) AS bill_option, max(CASE WHEN word = 2 AND us IS NOT NULL THEN "option" END) AS listed_option,
-    max(list_usd) AS list_usd, max(effective_usd) AS effective_usd, max(billed_usd) AS billed_usd, max(rated_us) AS rated_us
+    max(list_usd) AS list_usd, max(effective_usd) AS effective_usd, max(billed_usd) AS billed_usd, max(contracted_usd) AS contracted_usd, max(paid_us) AS paid_us, max(unrated) AS unrated
   FROM heard
   GROUP BY minute, host_id
   -- of an hour that a bill charges in part, nobody knows which minutes, and no list does
@@ -126,23 +128,42 @@ metered AS (
         ))
       - greatest(CAST(0 AS BIGINT), coalesce(max(e.to_us) OVER (PARTITION BY h.host_id ORDER BY h.minute ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING), h.from_us) - h.from_us)
     )) AS charged_us, e.wall_us IS NOT NULL AS has_engine, h.is_silent, h.is_listed, h.bill_option, h.listed_option,
-    h.list_usd, h.effective_usd, h.billed_usd, h.rated_us,
+    h.list_usd, h.effective_usd, h.billed_usd, h.contracted_usd, h.paid_us, h.unrated,
     h.requests, h.input_tokens, h.output_tokens
   FROM hosts AS h
   LEFT JOIN engines AS e ON e.minute = h.minute AND e.host_id = h.host_id
+),
+shared AS (
+  -- what a bill leaves of an hour is for the time that it charges, or for what was seen where that is longer: an hour costs no more than its bill
+  SELECT *, sum(charged_us) OVER (PARTITION BY host_id, minute / 60 ORDER BY minute) AS until_us,
+    coalesce(nullif(greatest(paid_us, sum(charged_us) OVER (PARTITION BY host_id, minute / 60)), 0), CAST(3600000000 AS BIGINT)) AS rated_us
+  FROM metered
+),
+rated AS (
+  -- a minute's part is what was shared by its end less what was by its start, so that minutes sum to their hour
+  SELECT *,
+    CAST(money_scale(list_usd, until_us, rated_us) - money_scale(list_usd, until_us - charged_us, rated_us) AS DECIMAL(38,12)) AS list_cost_usd,
+    CAST(money_scale(effective_usd, until_us, rated_us) - money_scale(effective_usd, until_us - charged_us, rated_us) AS DECIMAL(38,12)) AS effective_cost_usd,
+    CAST(money_scale(billed_usd, until_us, rated_us) - money_scale(billed_usd, until_us - charged_us, rated_us) AS DECIMAL(38,12)) AS billed_cost_usd,
+    CAST(money_scale(contracted_usd, until_us, rated_us) - money_scale(contracted_usd, until_us - charged_us, rated_us) AS DECIMAL(38,12)) AS contracted_cost_usd
+  FROM shared
 ),
 charged AS (
   SELECT m.*, coalesce(m.bill_option, c.capacity_type, m.listed_option, 'on_demand') AS "option",
     CASE WHEN m.bill_option IS NOT NULL THEN 'bill' WHEN c.capacity_type IS NOT NULL THEN 'telemetry' WHEN m.listed_option IS NOT NULL THEN 'inventory' ELSE 'assumed' END AS option_source,
     -- the bill's rate of that hour: what the price book would hold under that option
     money_scale(CASE WHEN m.bill_option = 'on_demand' THEN m.list_usd ELSE m.effective_usd END, CAST(3600000000 AS BIGINT), m.rated_us) AS billed_usd_per_hour,
-    money_scale(m.list_usd, m.charged_us, m.rated_us) AS list_cost_usd,
-    money_scale(m.effective_usd, m.charged_us, m.rated_us) AS effective_cost_usd,
-    money_scale(m.billed_usd, m.charged_us, m.rated_us) AS billed_cost_usd,
+    CASE WHEN m.bill_option = 'on_demand' THEN m.list_cost_usd ELSE m.effective_cost_usd END AS rate_cost_usd,
+    -- the option whose price is the list's, where it is another one
+    CASE WHEN coalesce(m.bill_option, c.capacity_type, m.listed_option, 'on_demand') <> 'on_demand' THEN 'on_demand' END AS beside,
     c.last_seen AS capacity_seen
-  FROM metered AS m
+  FROM rated AS m
   -- what a host said of itself in that hour
   LEFT JOIN capacity AS c ON c.host_id = m.host_id AND c.from_hour <= m.minute / 60 AND c.to_hour >= m.minute / 60
+),
+terms AS (
+  SELECT host_type, region, "option", effective_from, effective_to, factor, contract, CAST(round(CAST(factor AS DOUBLE) * 1000000.0) AS BIGINT) AS millionths
+  FROM discounts
 ),
 priced AS (
   SELECT c.*, p.as_of, p.confidence, p.effective_from,
@@ -150,6 +171,10 @@ priced AS (
     -- a price that no rate turns into dollars is none
     CASE WHEN p.usd_per_hour IS NULL AND r.currency IS NULL THEN p.currency END AS without_rate,
     p.source || coalesce('; ' || p.currency || ' at ' || CAST(CAST(r.usd_per_unit AS DOUBLE) AS VARCHAR) || ' USD by ' || r.source, '') AS source,
+    -- what a commitment or spot stands beside: the book's price on demand, and what is negotiated of it
+    CASE WHEN c."option" = 'on_demand' THEN coalesce(p.usd_per_hour, in_usd(p.price_per_hour, r.usd_per_unit))
+      ELSE coalesce(l.usd_per_hour, in_usd(l.price_per_hour, lr.usd_per_unit)) END AS list_per_hour,
+    CASE WHEN c."option" IN ('savings_plan', 'reserved') THEN ld.millionths ELSE d.millionths END AS contract_millionths,
     d.millionths, '; effective × ' || CAST(CAST(d.factor AS DOUBLE) AS VARCHAR) || ' by ' || d.contract AS discount,
     row_number() OVER (
       PARTITION BY c.minute, c.host_id
@@ -158,7 +183,10 @@ priced AS (
       ORDER BY c.capacity_seen DESC, c."option", p.book IS NULL, p.zone IS NULL, p.effective_from DESC,
         CASE p.confidence WHEN 'measured' THEN 0 WHEN 'published' THEN 1 WHEN 'secondary' THEN 2 ELSE 3 END, p.book, p.usd_per_hour,
         -- a discount of a type before one of all, of a region before one of all, then the newest
-        d.host_type IS NULL, d.region IS NULL, d.effective_from DESC, d.contract
+        d.host_type IS NULL, d.region IS NULL, d.effective_from DESC, d.contract,
+        l.book IS NULL, l.zone IS NULL, l.effective_from DESC,
+        CASE l.confidence WHEN 'measured' THEN 0 WHEN 'published' THEN 1 WHEN 'secondary' THEN 2 ELSE 3 END, l.book, l.usd_per_hour,
+        ld.host_type IS NULL, ld.region IS NULL, ld.effective_from DESC, ld.contract
     ) AS place
   FROM charged AS c
   LEFT JOIN prices AS p ON p.host_type = c.host_type AND p.region = c.region AND p."option" = c."option"
@@ -167,31 +195,49 @@ priced AS (
     AND (p.effective_to IS NULL OR CAST(p.effective_to AS BIGINT) > c.minute * 60000000)
   LEFT JOIN exchange_rates AS r ON r.currency = p.currency AND CAST(r.effective_from AS BIGINT) <= c.minute * 60000000
     AND (r.effective_to IS NULL OR CAST(r.effective_to AS BIGINT) > c.minute * 60000000)
-  LEFT JOIN (
-    SELECT host_type, region, "option", effective_from, effective_to, factor, contract, CAST(round(CAST(factor AS DOUBLE) * 1000000.0) AS BIGINT) AS millionths
-    FROM discounts
-  ) AS d ON d."option" = p."option" AND (d.host_type IS NULL OR d.host_type = p.host_type) AND (d.region IS NULL OR d.region = p.region)
+  LEFT JOIN terms AS d ON d."option" = p."option" AND (d.host_type IS NULL OR d.host_type = p.host_type) AND (d.region IS NULL OR d.region = p.region)
     AND CAST(d.effective_from AS BIGINT) <= c.minute * 60000000
     AND (d.effective_to IS NULL OR CAST(d.effective_to AS BIGINT) > c.minute * 60000000)
+  LEFT JOIN prices AS l ON l.host_type = c.host_type AND l.region = c.region AND l."option" = c.beside
+    AND (l.zone IS NULL OR l.zone = c.zone)
+    AND CAST(l.effective_from AS BIGINT) <= c.minute * 60000000
+    AND (l.effective_to IS NULL OR CAST(l.effective_to AS BIGINT) > c.minute * 60000000)
+  LEFT JOIN exchange_rates AS lr ON lr.currency = l.currency AND CAST(lr.effective_from AS BIGINT) <= c.minute * 60000000
+    AND (lr.effective_to IS NULL OR CAST(lr.effective_to AS BIGINT) > c.minute * 60000000)
+  LEFT JOIN terms AS ld ON ld."option" = c.beside AND (ld.host_type IS NULL OR ld.host_type = c.host_type)
+    AND (ld.region IS NULL OR ld.region = c.region) AND CAST(ld.effective_from AS BIGINT) <= c.minute * 60000000
+    AND (ld.effective_to IS NULL OR CAST(ld.effective_to AS BIGINT) > c.minute * 60000000)
 )
 SELECT arrow_cast(c.minute * 60000000, 'Timestamp(Microsecond, Some("UTC"))') AS time, c.region, c.model,
   c.host_id, c.host_type, c."option", coalesce(c.usd_per_hour, c.billed_usd_per_hour) AS usd_per_hour, c.charged_us,
-  money_scale(coalesce(c.usd_per_hour, c.billed_usd_per_hour), c.charged_us, CAST(3600000000 AS BIGINT)) AS cost_usd,
+  CASE WHEN c.usd_per_hour IS NULL THEN c.rate_cost_usd ELSE money_scale(c.usd_per_hour, c.charged_us, CAST(3600000000 AS BIGINT)) END AS cost_usd,
   CASE
     WHEN c.usd_per_hour IS NULL AND c.billed_usd_per_hour IS NULL THEN 'no price'
-    WHEN c.usd_per_hour IS NULL THEN 'bill, ' || replace(c."option", '_', '-')
-    WHEN c.option_source = 'assumed' THEN 'list, assumed on-demand'
-    ELSE 'list, ' || replace(c."option", '_', '-')
-  END || CASE WHEN c.effective_cost_usd IS NULL AND c.usd_per_hour IS NOT NULL THEN coalesce(c.discount, '') ELSE '' END AS basis,
+    ELSE CASE
+      WHEN c.usd_per_hour IS NULL THEN 'bill, ' || replace(c."option", '_', '-')
+      WHEN c.option_source = 'assumed' THEN 'list, assumed on-demand'
+      ELSE 'list, ' || replace(c."option", '_', '-')
+    END || CASE WHEN c.effective_cost_usd IS NULL AND c.usd_per_hour IS NOT NULL THEN coalesce(c.discount, '') ELSE '' END
+      || coalesce('; charges in ' || c.unrated || ' have no rate', '')
+  END AS basis,
   c.as_of AS price_as_of,
   CASE WHEN c.usd_per_hour IS NULL AND c.billed_usd_per_hour IS NOT NULL THEN 'measured' ELSE c.confidence END AS price_confidence,
   CASE WHEN c.usd_per_hour IS NULL AND c.billed_usd_per_hour IS NOT NULL THEN 'bill' ELSE c.source END AS price_source,
   c.has_engine, c.requests, c.input_tokens, c.output_tokens,
   CASE WHEN c.has_engine THEN 'engine window' WHEN c.is_silent THEN 'whole minute' ELSE 'between sightings' END AS method,
   c.option_source, c.effective_from AS price_effective_from, c.is_silent,
-  c.list_cost_usd,
+  coalesce(c.list_cost_usd, money_scale(c.list_per_hour, c.charged_us, CAST(3600000000 AS BIGINT))) AS list_cost_usd,
   coalesce(c.effective_cost_usd, money_scale(money_scale(c.usd_per_hour, c.millionths, CAST(1000000 AS BIGINT)), c.charged_us, CAST(3600000000 AS BIGINT)))
     AS effective_cost_usd,
-  c.billed_cost_usd, c.without_rate, c.is_listed
+  c.billed_cost_usd, c.without_rate, c.is_listed,
+  -- as a bill says it; else what is paid beside a commitment is what is negotiated of the list, elsewhere a bill's effective cost, or the price
+  CASE
+    WHEN c.contracted_cost_usd IS NOT NULL THEN c.contracted_cost_usd
+    WHEN c."option" IN ('savings_plan', 'reserved') THEN coalesce(
+      money_scale(c.list_cost_usd, coalesce(c.contract_millionths, CAST(1000000 AS BIGINT)), CAST(1000000 AS BIGINT)),
+      money_scale(money_scale(c.list_per_hour, coalesce(c.contract_millionths, CAST(1000000 AS BIGINT)), CAST(1000000 AS BIGINT)), c.charged_us, CAST(3600000000 AS BIGINT)))
+    ELSE coalesce(c.effective_cost_usd,
+      money_scale(money_scale(c.usd_per_hour, coalesce(c.contract_millionths, CAST(1000000 AS BIGINT)), CAST(1000000 AS BIGINT)), c.charged_us, CAST(3600000000 AS BIGINT)))
+  END AS contracted_cost_usd
 FROM priced AS c
 WHERE c.place = 1

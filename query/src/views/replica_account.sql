@@ -1,6 +1,6 @@
 WITH parts AS (
   SELECT r.time, r.region, r.model, r.environment, r.cluster, r.pool, r.host_id, r.host_type, r.instance, r.part, r.weight, r.device_us,
-    r.cost_usd, r.effective_cost_usd, r.billed_cost_usd, r.basis, r.method, r.price_as_of, r.price_confidence,
+    r.cost_usd, r.effective_cost_usd, r.billed_cost_usd, r.list_cost_usd, r.contracted_cost_usd, r.basis, r.method, r.price_as_of, r.price_confidence,
     CAST(r.chip_parts AS DOUBLE) AS chips, CAST(r.weight AS DOUBLE) AS part_us,
     e.joules AS host_j, e.boundary, e.method AS energy_method, e.confidence AS energy_confidence, e.coverage, e.is_valid, e.idle_w,
     CAST(sum(r.weight) OVER one_replica AS DOUBLE) AS all_us,
@@ -30,5 +30,5 @@ SELECT time, region, model, environment, cluster, pool, host_id, host_type, inst
   CASE WHEN part = 'idle' OR replica_j IS NULL THEN idle_j ELSE coalesce((replica_j - idle_j) * part_us / nullif(all_us - idle_us, 0.0), 0.0) END AS joules,
   boundary, energy_method, energy_confidence, coverage, is_valid,
   CASE WHEN idle_w IS NOT NULL AND has_time AND idle_us < all_us THEN 'idle by the power model, the rest by time' ELSE 'by time' END AS split,
-  coalesce(instance, '') AS replica
+  coalesce(instance, '') AS replica, list_cost_usd, contracted_cost_usd
 FROM rests

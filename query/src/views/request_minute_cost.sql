@@ -36,7 +36,7 @@ rests AS (
   FROM told
 ),
 paid AS (
-  SELECT b.*, c.instance AS replica, c.cost_usd, c.effective_cost_usd, c.billed_cost_usd, c.calls_us, c.basis, c.price_as_of, c.price_confidence,
+  SELECT b.*, c.instance AS replica, c.cost_usd, c.effective_cost_usd, c.billed_cost_usd, c.list_cost_usd, c.contracted_cost_usd, c.calls_us, c.basis, c.price_as_of, c.price_confidence,
     sum(b.rest_us) OVER (PARTITION BY b.time, b.host_id, c.instance) AS rests_us
   FROM rests AS b
   JOIN replica_cost AS c ON c.part = 'requests' AND c.time = b.time AND c.host_id = b.host_id
@@ -67,5 +67,9 @@ SELECT time, region, model, tenant, namespace, environment, cluster, pool, trace
   CASE WHEN is_call OR device_us IS NOT NULL THEN money_split(effective_cost_usd, weight)
     OVER (PARTITION BY time, host_id, replica ORDER BY trace_id, request_span_id, is_call) END AS effective_cost_usd,
   CASE WHEN is_call OR device_us IS NOT NULL THEN money_split(billed_cost_usd, weight)
-    OVER (PARTITION BY time, host_id, replica ORDER BY trace_id, request_span_id, is_call) END AS billed_cost_usd
+    OVER (PARTITION BY time, host_id, replica ORDER BY trace_id, request_span_id, is_call) END AS billed_cost_usd,
+  CASE WHEN is_call OR device_us IS NOT NULL THEN money_split(list_cost_usd, weight)
+    OVER (PARTITION BY time, host_id, replica ORDER BY trace_id, request_span_id, is_call) END AS list_cost_usd,
+  CASE WHEN is_call OR device_us IS NOT NULL THEN money_split(contracted_cost_usd, weight)
+    OVER (PARTITION BY time, host_id, replica ORDER BY trace_id, request_span_id, is_call) END AS contracted_cost_usd
 FROM weighed

@@ -5,9 +5,9 @@ WITH silent AS (
   GROUP BY time, region, host_id, host_type, basis, confidence
 ),
 listed AS (
-  -- a host in several lists is one host, as the newest of them has it
+  -- a host in several lists is one host, as the newest of those has it that name its type
   SELECT s.*, i.account, i.chips, i.source, i.as_of, row_number() OVER (
-      PARTITION BY s.time, s.region, s.host_id, s.host_type, s.basis, s.confidence ORDER BY i.as_of DESC NULLS LAST, i.source, i.list, i.effective_from
+      PARTITION BY s.time, s.region, s.host_id, s.host_type, s.basis, s.confidence ORDER BY coalesce(i.host_type = s.host_type, FALSE) DESC, i.as_of DESC NULLS LAST, i.source, i.list, i.effective_from
     ) AS place
   FROM silent AS s
   LEFT JOIN inventory AS i ON i.host_id = s.host_id AND i.effective_from < s.time + INTERVAL '1 hour' AND (i.effective_to IS NULL OR i.effective_to > s.time)

@@ -1,7 +1,10 @@
 WITH days AS (
   -- a host without a price has neither cost nor tokens here
   SELECT CAST(time AS BIGINT) / 86400000000 AS day, region, model, sum(list_cost) AS cost_usd, sum(tokens) AS output_tokens,
-    string_agg(DISTINCT basis, ', ') AS price_basis, string_agg(DISTINCT method, ', ') AS method, min(price_as_of) AS oldest_price_as_of
+    string_agg(DISTINCT basis, ', ') AS price_basis, string_agg(DISTINCT method, ', ') AS method, min(price_as_of) AS oldest_price_as_of,
+    CASE WHEN count(CASE WHEN public_cost IS NULL AND (list_cost IS NOT NULL) THEN 1 END) = 0 THEN sum(public_cost) END AS list_cost_usd,
+    CASE WHEN count(CASE WHEN effective_cost IS NULL AND (list_cost IS NOT NULL) THEN 1 END) = 0 THEN sum(effective_cost) END AS effective_cost_usd,
+    CASE WHEN count(CASE WHEN billed_cost IS NULL AND (list_cost IS NOT NULL) THEN 1 END) = 0 THEN sum(billed_cost) END AS billed_cost_usd
   FROM costs_hours
   WHERE basis <> 'no price'
   GROUP BY CAST(time AS BIGINT) / 86400000000, region, model
@@ -21,5 +24,5 @@ SELECT arrow_cast(day * 86400000000, 'Timestamp(Microsecond, Some("UTC"))') AS t
   cost_usd, output_tokens, usd_per_million AS usd_per_million_output_tokens,
   usd_per_million / nullif(day_before, 0.0) - 1.0 AS change_since_day_before,
   usd_per_million / nullif(week_usd / nullif(CAST(week_tokens AS DOUBLE), 0.0) * 1000000.0, 0.0) - 1.0 AS change_since_week_before,
-  price_basis, method, oldest_price_as_of
+  price_basis, method, oldest_price_as_of, list_cost_usd, effective_cost_usd, billed_cost_usd
 FROM beside

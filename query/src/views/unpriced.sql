@@ -11,9 +11,14 @@ FROM node_cost
 WHERE usd_per_hour IS NULL
 GROUP BY date_trunc('hour', time), region, host_type, "option"
 UNION ALL
-SELECT date_trunc('hour', time), region, CAST(NULL AS VARCHAR), host_type, "option",
-  'its bill is in ' || without_rate || ', and no row of `exchange_rates` is in force', count(DISTINCT host_id), min(host_id),
+SELECT date_trunc('hour', time), region, CAST(NULL AS VARCHAR), host_type, "option", reason, count(DISTINCT host_id), min(host_id),
   CAST(NULL AS BIGINT), 'bill'
-FROM host_charges
-WHERE without_rate IS NOT NULL
-GROUP BY date_trunc('hour', time), region, host_type, "option", without_rate
+FROM (
+  SELECT *, unnest(make_array(
+      'its bill is in ' || without_rate || ', and no row of `exchange_rates` is in force',
+      'what is charged beside its time is in ' || other_without_rate || ', and no row of `exchange_rates` is in force'
+    )) AS reason
+  FROM host_charges
+)
+WHERE reason IS NOT NULL
+GROUP BY date_trunc('hour', time), region, host_type, "option", reason

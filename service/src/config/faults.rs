@@ -1,10 +1,11 @@
 //! Reading the merged tree so that one pass reports every fault, not only the first.
 
-use figment::error::Kind;
+use figment::error::{Actual, Kind};
 use figment::value::{Dict, Value};
 use figment::{Figment, Profile};
 
 use super::Settings;
+use super::place::Defaults;
 
 /// Most faults reported; a file with more is another kind of file.
 const FAULTS_MAX: usize = 100;
@@ -23,7 +24,7 @@ pub(super) fn extract<C: Settings>(figment: &Figment, faults: &mut Vec<String>) 
             Ok(config) => return Some(config),
             Err(error) => {
                 let path = path_of(&error);
-                faults.push(describe(figment, &error, &path));
+                faults.push(describe::<C>(figment, &error, &path));
                 if !remove(&mut tree, &path) {
                     return None;
                 }
@@ -68,7 +69,7 @@ fn path_of(error: &figment::Error) -> Vec<String> {
     path
 }
 
-fn describe(figment: &Figment, error: &figment::Error, path: &[String]) -> String {
+fn describe<C: Settings>(figment: &Figment, error: &figment::Error, path: &[String]) -> String {
     let key = path.join(".");
     let source = figment.find_metadata(&key).map_or_else(|| "settings".to_owned(), |m| m.name.to_string());
     match &error.kind {
@@ -76,8 +77,25 @@ fn describe(figment: &Figment, error: &figment::Error, path: &[String]) -> Strin
             Some(near) => format!("{source}: unknown key `{key}`; did you mean `{near}`?"),
             None => format!("{source}: unknown key `{key}`; known here: {}", known.join(", ")),
         },
+        Kind::InvalidType(found, expected) if expected.starts_with("struct ") => {
+            format!("{source}: {}", no_table::<C>(&key, found))
+        }
         kind => format!("{source}: `{key}`: {kind}"),
     }
+}
+
+/// A value stands where a table belongs: what to write instead. A text may be the kind of a table that has several.
+fn no_table<C: Settings>(key: &str, found: &Actual) -> String {
+    let defaults = Figment::from(Defaults(C::default())).find_value(key).ok();
+    let known: Vec<String> = match defaults {
+        Some(Value::Dict(_, table)) => table.into_keys().collect(),
+        _ => Vec::new(),
+    };
+    let below = match found {
+        Actual::Str(text) if known.iter().any(|name| name == "kind") => format!("kind = {text:?}"),
+        _ => known.join(", "),
+    };
+    format!("`{key}` is a table, not a {found}; write `[{key}]`, and below it: {below}")
 }
 
 /// The known name that differs from `name` by the fewest edits, if that is few.

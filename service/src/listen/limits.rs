@@ -27,6 +27,10 @@ pub struct Limits {
     /// for. Time in which there is nothing to take does not count. Default 60s.
     #[serde(with = "crate::config::duration")]
     pub write_stall: Duration,
+    /// A connection of HTTP/2 without any call for so long is ended without loss, by GOAWAY, whether it answers pings or not: it has the
+    /// place of another. Default 10m.
+    #[serde(with = "crate::config::duration")]
+    pub idle_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -37,6 +41,7 @@ impl Default for Limits {
             body_window: Duration::from_secs(30),
             body_bytes: 16 << 10,
             write_stall: Duration::from_secs(60),
+            idle_timeout: Duration::from_secs(10 * 60),
         }
     }
 }
@@ -58,6 +63,7 @@ impl Limits {
             ("header_timeout", self.header_timeout),
             ("body_window", self.body_window),
             ("write_stall", self.write_stall),
+            ("idle_timeout", self.idle_timeout),
         ] {
             range::span(&format!("listen.{key}"), value, TIME_MIN..=TIME_MAX, faults);
         }
@@ -75,10 +81,16 @@ mod tests {
         Limits::default().validate(&mut faults);
         assert_eq!(faults, Vec::<String>::new());
         let none = Duration::ZERO;
-        let limits =
-            Limits { connections: 0, header_timeout: none, body_window: none, body_bytes: 0, write_stall: none };
+        let limits = Limits {
+            connections: 0,
+            header_timeout: none,
+            body_window: none,
+            body_bytes: 0,
+            write_stall: none,
+            idle_timeout: none,
+        };
         limits.validate(&mut faults);
-        assert_eq!(faults.len(), 5, "{faults:?}");
+        assert_eq!(faults.len(), 6, "{faults:?}");
         assert!(faults[0].contains("`listen.connections` is 0"), "{faults:?}");
     }
 }

@@ -17,6 +17,8 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
+use super::life::Life;
+
 /// Most bytes given to a call at once. What was given cannot be taken back before the call ends.
 const PIECE: usize = 64 * 1024;
 
@@ -46,9 +48,10 @@ impl Given {
 }
 
 /// Runs the calls of an HTTP/2 connection, each until its peer does not take its answer any more.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Streams {
     pub(super) stall: Option<Duration>,
+    pub(super) life: Arc<Life>,
 }
 
 impl<F> Executor<F> for Streams
@@ -57,6 +60,11 @@ where
     F::Output: Send + 'static,
 {
     fn execute(&self, call: F) {
+        let open = self.life.call();
+        let call = async move {
+            let _open = open;
+            call.await
+        };
         let Some(stall) = self.stall else {
             tokio::spawn(call);
             return;

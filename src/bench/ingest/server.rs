@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use service::error::{Error, Result};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::process::{ChildStdout, Command};
+
+use crate::bench::child::Bound;
 
 /// How long the collector may take to print its addresses, and to end when asked to.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running collector.
 pub(super) struct Server {
-    child: Child,
+    child: Bound,
     grpc: String,
     http: String,
     // Kept so that the collector can go on printing.
@@ -34,9 +36,10 @@ impl Server {
         };
         command.arg("collector").arg("--data").arg(data).arg("--state").arg(state);
         command.args(["--otlp-grpc", "127.0.0.1:0", "--otlp-http", "127.0.0.1:0"]);
-        command.stdout(Stdio::piped()).kill_on_drop(true);
-        let mut child = command.spawn().map_err(|error| Error::internal("start the collector").with_source(error))?;
-        let stdout = child.stdout.take().ok_or_else(|| Error::internal("the collector has no output"))?;
+        command.stdout(Stdio::piped());
+        let started = Bound::start(&mut command);
+        let mut child = started.map_err(|error| Error::internal("start the collector").with_source(error))?;
+        let stdout = child.0.stdout.take().ok_or_else(|| Error::internal("the collector has no output"))?;
         let mut lines = BufReader::new(stdout).lines();
         let found = tokio::time::timeout(PATIENCE, addresses(&mut lines)).await;
         let (grpc, http) = found.map_err(|_| Error::unavailable("the collector did not print its addresses"))??;
@@ -68,7 +71,7 @@ impl Server {
         let pid = rustix::process::Pid::from_raw(self.id()? as i32).ok_or_else(|| Error::internal("no process id"))?;
         rustix::process::kill_process(pid, rustix::process::Signal::TERM)
             .map_err(|error| Error::internal("stop the collector").with_source(error))?;
-        let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
+        let ended = tokio::time::timeout(PATIENCE, self.child.0.wait()).await;
         let status = ended.map_err(|_| Error::internal("the collector did not end when asked to"))?;
         let status = status.map_err(|error| Error::internal("wait for the collector").with_source(error))?;
         if status.success() { Ok(()) } else { Err(Error::internal(format!("the collector ended with {status}"))) }
@@ -76,13 +79,13 @@ impl Server {
 
     /// Waits for it to have ended, however that came about.
     pub(super) async fn ended(mut self) -> Result<()> {
-        let ended = self.child.wait().await;
+        let ended = self.child.0.wait().await;
         ended.map(drop).map_err(|error| Error::internal("wait for the collector").with_source(error))
     }
 
     /// Its process.
     pub(super) fn id(&self) -> Result<u32> {
-        self.child.id().ok_or_else(|| Error::internal("the collector has ended"))
+        self.child.0.id().ok_or_else(|| Error::internal("the collector has ended"))
     }
 }
 

@@ -12,6 +12,8 @@ use service::error::{Error, Result};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
+use crate::bench::child::Bound;
+
 /// Reads a job, prints an answer.
 const SCRIPT: &str = include_str!("peers.py");
 
@@ -99,16 +101,12 @@ pub(super) async fn run(
     let ended = |error: Box<dyn std::error::Error + Send + Sync>| {
         Error::unavailable(format!("{} ended without an answer", peer.name())).with_source(error)
     };
-    let child = Command::new(python)
-        .args(["-c", SCRIPT])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn();
-    let mut child = child.map_err(|error| ended(error.into()))?;
-    if let Some(mut input) = child.stdin.take() {
+    let mut command = Command::new(python);
+    command.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = Bound::start(&mut command).map_err(|error| ended(error.into()))?;
+    if let Some(mut input) = child.0.stdin.take() {
         input.write_all(job.to_string().as_bytes()).await.map_err(|error| ended(error.into()))?;
     }
-    let output = child.wait_with_output().await.map_err(|error| ended(error.into()))?;
-    serde_json::from_slice(&output.stdout).map(Some).map_err(|error| ended(error.into()))
+    let (_, said) = child.output().await.map_err(|error| ended(error.into()))?;
+    serde_json::from_slice(&said).map(Some).map_err(|error| ended(error.into()))
 }

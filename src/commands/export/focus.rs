@@ -38,7 +38,7 @@ const HOUR_US: i64 = 3_600_000_000;
 const ROWS_MAX: usize = 1_000_000;
 
 /// The columns written, FOCUS 1.4's and those of ours, which begin with `x_` as it asks.
-const COLUMNS: [&str; 38] = [
+const COLUMNS: [&str; 39] = [
     "BillingAccountId",
     "BillingAccountName",
     "BillingCurrency",
@@ -76,6 +76,7 @@ const COLUMNS: [&str; 38] = [
     "AllocatedTags",
     "Tags",
     "x_Basis",
+    "x_ListCostBasis",
     "x_PriceAsOf",
 ];
 
@@ -261,12 +262,33 @@ impl<'a> Row<'a> {
     }
 }
 
+/// The four costs of a row, in USD with 12 decimals.
+struct Costs<'a> {
+    list: &'a str,
+    /// What stands as list cost, where FOCUS wants one and nobody knows it.
+    list_basis: &'static str,
+    contracted: &'a str,
+    effective: &'a str,
+    billed: &'a str,
+}
+
+/// FOCUS has no unknown cost: where no bill and no book says it, the next that is known stands for it, and `x_ListCostBasis` says so of the
+/// list's. `None` where nothing is known at all.
+fn costs<'a>(row: &Row<'a>) -> Option<Costs<'a>> {
+    let price = row.text("list_cost").or_else(|| row.text("effective_cost"))?;
+    let contracted = row.text("contracted_cost").unwrap_or(price);
+    let (list, list_basis) = match row.text("public_cost") {
+        Some(list) => (list, "list price on demand"),
+        None => (contracted, "unknown: contracted cost stands for it"),
+    };
+    // What no bill knows of is estimated, and invoiced by nobody.
+    let effective = row.text("effective_cost").unwrap_or(price);
+    Some(Costs { list, list_basis, contracted, effective, billed: row.text("billed_cost").unwrap_or("0") })
+}
+
 /// The fields of [`COLUMNS`]; `None` for a row whose cost is unknown.
 fn focus(row: &Row<'_>, hour_us: i64, account: &str) -> Result<Option<Vec<String>>> {
-    let Some(list) = row.text("list_cost").or_else(|| row.text("effective_cost")) else { return Ok(None) };
-    // What no bill knows of is estimated, and invoiced by nobody.
-    let effective = row.text("effective_cost").unwrap_or(list);
-    let billed = row.text("billed_cost").unwrap_or("0");
+    let Some(Costs { list, list_basis, contracted, effective, billed }) = costs(row) else { return Ok(None) };
     let part = row.text("part").unwrap_or("unattributed");
     // Padding, idle and whole hosts are split by something else than requests.
     let method = row.text("method").unwrap_or_default().replace(' ', "-");
@@ -316,7 +338,7 @@ fn focus(row: &Row<'_>, hour_us: i64, account: &str) -> Result<Option<Vec<String
         &tokens.map(|tokens| tokens.to_string()).unwrap_or_default(),
         known(tokens, "Tokens"),
         list,
-        list,
+        contracted,
         effective,
         billed,
         &method,
@@ -326,6 +348,7 @@ fn focus(row: &Row<'_>, hour_us: i64, account: &str) -> Result<Option<Vec<String
         &Value::Object(allocated).to_string(),
         &Value::Object(tags(&["cluster", "pool", "host_type"])).to_string(),
         row.text("basis").unwrap_or_default(),
+        list_basis,
         row.text("price_as_of").unwrap_or_default(),
     ];
     Ok(Some(fields.map(str::to_owned).to_vec()))

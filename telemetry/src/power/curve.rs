@@ -87,30 +87,57 @@ pub fn runs() -> &'static [Run] {
     &RUNS
 }
 
-/// Curves that are tried: hundredths in which the runs tell them apart.
-static CANDIDATES: LazyLock<Vec<LoadCurve>> = LazyLock::new(|| {
-    let steps = |from: u32, to: u32| (from..=to).step_by(5).map(|hundredth| f64::from(hundredth) / 100.0);
-    let curves = steps(15, 45).flat_map(|idle_share| {
-        steps(70, 100).flat_map(move |full_share| {
-            steps(10, 100).map(move |exponent| LoadCurve { idle_share, full_share, exponent })
-        })
-    });
-    curves.collect()
-});
+/// What is fitted: the curve, or something simpler that it is held against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Shape {
+    /// Watts rise with a power of the load.
+    Curve,
+    /// Watts rise with the load, from any beginning to any end.
+    Line,
+    /// The same watts at any load.
+    Constant,
+}
+
+impl Shape {
+    /// What is tried: hundredths in which the runs tell curves apart, and as many that lines and constants are not held back by them. A
+    /// finer and wider grid of curves errs by half a point to one less, and begins at 55 % of the power of an H100 and 3 % of a B200's, which
+    /// no GPU at rest does.
+    fn candidates(self) -> Vec<LoadCurve> {
+        let steps = |from: u32, to: u32, by| (from..=to).step_by(by).map(|hundredth| f64::from(hundredth) / 100.0);
+        let all = |idle: (u32, u32, usize), full: (u32, u32, usize), exponents: (u32, u32)| {
+            let ends = steps(idle.0, idle.1, idle.2).flat_map(move |idle_share| {
+                steps(full.0, full.1, full.2).map(move |full_share| (idle_share, full_share))
+            });
+            let curves = ends.flat_map(|(idle_share, full_share)| {
+                steps(exponents.0, exponents.1, 5).map(move |exponent| LoadCurve { idle_share, full_share, exponent })
+            });
+            curves.collect::<Vec<_>>()
+        };
+        match self {
+            Shape::Curve => all((15, 45, 5), (70, 100, 5), (10, 100)),
+            Shape::Line => all((0, 100, 2), (40, 120, 2), (100, 100)),
+            Shape::Constant => {
+                let flat = |share| LoadCurve { idle_share: share, full_share: share, exponent: 1.0 };
+                steps(10, 100, 1).map(flat).collect()
+            }
+        }
+    }
+}
 
 /// Errors of every candidate on every run of one GPU.
 struct Tried {
+    candidates: Vec<LoadCurve>,
     runs: Vec<&'static Run>,
     errors: Vec<Vec<f64>>,
 }
 
 impl Tried {
-    fn of(gpu: &str) -> Option<Tried> {
-        let full_w = full_w(gpu)?;
+    fn of(gpu: &str, shape: Shape) -> Option<Tried> {
+        let (full_w, candidates) = (full_w(gpu)?, shape.candidates());
         let runs: Vec<&Run> = runs().iter().filter(|run| run.gpu == gpu).collect();
         let error = |curve: &LoadCurve, run: &Run| curve.watts(full_w, run.load) / run.watts - 1.0;
-        let errors = CANDIDATES.iter().map(|curve| runs.iter().map(|run| error(curve, run)).collect()).collect();
-        Some(Tried { runs, errors })
+        let errors = candidates.iter().map(|curve| runs.iter().map(|run| error(curve, run)).collect()).collect();
+        Some(Tried { candidates, runs, errors })
     }
 
     /// The candidate with the least median error on runs of models other than `left_out`.
@@ -137,11 +164,17 @@ impl Tried {
 
 static FITTED: LazyLock<Vec<(&'static str, LoadCurve, Vec<Unseen>)>> = LazyLock::new(|| {
     let fitted = FULL_W.iter().filter_map(|(gpu, _)| {
-        let tried = Tried::of(gpu)?;
-        Some((*gpu, CANDIDATES[tried.best("")?], tried.unseen()))
+        let tried = Tried::of(gpu, Shape::Curve)?;
+        Some((*gpu, tried.candidates[tried.best("")?], tried.unseen()))
     });
     fitted.collect()
 });
+
+/// Every run of a GPU with the error of a line or a constant fitted without its model, as [`unseen`] is of the curve: what the curve has to
+/// beat.
+pub fn unseen_by(shape: Shape, gpu: &str) -> Vec<Unseen> {
+    Tried::of(gpu, shape).map(|tried| tried.unseen()).unwrap_or_default()
+}
 
 /// The curve of a GPU over all of its runs; `None` where nobody published any.
 pub fn fitted(gpu: &str) -> Option<LoadCurve> {
@@ -197,6 +230,24 @@ mod tests {
             let one = median_error(|unseen| unseen.run.gpu == gpu);
             assert!(one <= 0.15, "{gpu}: {one}");
         }
+    }
+
+    /// What the curve is held against is fitted as it is: every run by what has not seen its model, and the curve by the same way is what
+    /// [`unseen`] says. No line is further off than the best constant in the middle of the runs that it was fitted to.
+    #[test]
+    fn simpler_shapes_are_fitted_the_same_way() {
+        for (gpu, _) in FULL_W {
+            let middle = |shape| median(unseen_by(shape, gpu).iter().map(|unseen| unseen.error.abs()).collect());
+            let curve = median_error(|unseen| unseen.run.gpu == gpu);
+            assert_eq!(middle(Shape::Curve), Some(curve), "{gpu}");
+            let best = |shape| {
+                let tried = Tried::of(gpu, shape).expect("runs");
+                let errors = &tried.errors[tried.best("").expect("a candidate")];
+                median(errors.iter().map(|error| error.abs()).collect()).expect("runs")
+            };
+            assert!(best(Shape::Line) <= best(Shape::Constant) + 0.005, "{gpu}");
+        }
+        assert_eq!(unseen_by(Shape::Line, "inferentia2").len(), 0);
     }
 
     /// A straight line through rest at 15 % and the thermal design power would be far off on the same runs.

@@ -133,6 +133,7 @@ pub const GRID: Table = Table {
             text("method", "location or market based, average or marginal"),
         ],
         PROVENANCE,
+        &[text("list", "list that holds the row; unknown for rows that come with Tokenwatt, which any list outranks")],
     ],
     order: &["region", "effective_from"],
     retention_days: None,

@@ -266,6 +266,17 @@ pub const COSTS_1H: Table = Table {
                 "values of the configured allocation keys, a JSON object; a value is null where neither call nor node names one, and a key \
                  is absent that was not configured when the hour was split",
             ),
+            money(
+                "public_cost",
+                "USD",
+                "list cost: the bill's, else at the price book's on-demand price, whatever option was bought; unknown without either",
+            ),
+            money(
+                "contracted_cost",
+                "USD",
+                "cost at the negotiated price, without commitments: the bill's; without one of savings plans and reservations list cost at the discount on demand, of \
+                 others the bill's effective cost, else the price that `basis` names at its discount",
+            ),
         ],
     ],
     order: &["tenant", "region", "time"],

@@ -2,6 +2,8 @@
 
 mod budgets;
 mod pivot;
+mod prices;
+mod sides;
 
 use leptos::prelude::*;
 use pivot::PARTS;
@@ -10,7 +12,7 @@ use viz::format::{self, Unit};
 use crate::ask::{Answer, Asked};
 use crate::frame::{self, Place, Sheet};
 use crate::panel::plot::{Axis, series_of, stack_chart};
-use crate::panel::{Tile, answered, choices, empty, heads, hint, number, panel, table, text};
+use crate::panel::{Tile, answered, choices, empty, hint, panel};
 use crate::server::{App, Visit};
 use crate::sql::{PLACE, Where, bucket, hours, minute_step, minutes};
 use crate::urlstate::{Fields, Scope};
@@ -135,6 +137,11 @@ impl<'k> View<'k> {
         matches!(self.by, By::Key(_))
     }
 
+    /// Whether what has no price is told in hours: nobody's hosts are a tenant's or a key's.
+    fn counts_hours(&self) -> bool {
+        self.is_by_key() || self.by == By::Tenant
+    }
+
     /// The policy that the table has yet to be put under: rows of an allocation key are asked for under one.
     fn reckoned(&self) -> Idle {
         if self.is_by_key() { Idle::Show } else { self.idle }
@@ -174,6 +181,7 @@ struct Asks {
     pivot: Asked,
     nodes: Asked,
     budgets: Asked,
+    sides: [Asked; 3],
 }
 
 pub(crate) async fn page(app: &App, visit: &Visit) -> String {
@@ -196,15 +204,19 @@ pub(crate) async fn page(app: &App, visit: &Visit) -> String {
         _ => Where::place(&scope, span),
     };
     let pivot_sql = pivot::sql(&view, &of_pivot);
-    let (choices, total, course, pivot, nodes, budgets) = tokio::join!(
+    let by_hour = Where::of(&scope, hours(span), &PLACE[..1]);
+    let (choices, total, course, pivot, nodes, budgets, sides, bills, months) = tokio::join!(
         frame::choices(app, visit, &scope),
         ask("cost.total", total_sql(&clause)),
         ask("cost.over time", course_sql(&clause, minute_step(span))),
         app.asker.kept(pivot_name, &pivot_key, visit.now_us, pivot_sql),
-        ask("cost.nodes", nodes_sql(&clause)),
+        ask("cost.nodes", prices::sql(&clause)),
         app.asker.later("cost.budgets", "", visit.now_us, budgets::SQL.to_owned()),
+        ask("cost.sides", sides::regions_sql(&clause)),
+        app.asker.later("cost.bills", &key, visit.now_us, sides::bills_sql(&by_hour)),
+        app.asker.later("cost.months", "", visit.now_us, sides::MONTHS.to_owned()),
     );
-    let asks = Asks { total, course, pivot, nodes, budgets };
+    let asks = Asks { total, course, pivot, nodes, budgets, sides: [sides, bills, months] };
     frame::render(app, visit, || {
         let nothing = matches!(&asks.nodes.outcome, Ok(answer) if answer.first().is_none());
         let body = if nothing {
@@ -247,13 +259,6 @@ fn course_sql(clause: &Where, step_s: i64) -> String {
     )
 }
 
-fn nodes_sql(clause: &Where) -> String {
-    format!(
-        "SELECT region, host_type, \"option\", count(DISTINCT host_id) AS hosts, max(usd_per_hour) AS usd_per_hour, sum(cost_usd) AS cost_usd,\n  string_agg(DISTINCT basis, ', ') AS basis, max(price_as_of) AS price_as_of, max(price_source) AS price_source\nFROM node_cost\n{}\nGROUP BY region, host_type, \"option\"\nORDER BY cost_usd DESC NULLS FIRST",
-        clause.clause()
-    )
-}
-
 fn panels(
     visit: &Visit,
     scope: &Scope,
@@ -264,7 +269,7 @@ fn panels(
     let axis = Axis { span_us: span, step_s: minute_step(span) };
     let course = answered(visit, &asks.course, |answer| course(answer, axis, view.idle));
     let pivot = answered(visit, &asks.pivot, |answer| pivot::view(answer, view, scope));
-    let nodes = answered(visit, &asks.nodes, nodes);
+    let nodes = answered(visit, &asks.nodes, prices::view);
     let by = By::all(keys).into_iter();
     let by = by.map(|by| (by.field(), by.name().to_owned(), View { by, ..*view }.link(scope))).collect();
     let idle = Idle::ALL.map(|idle| {
@@ -277,12 +282,16 @@ fn panels(
     });
     // Late rows come within minutes; what is older and does not move is the same for both statements.
     let closed = !scope.follows_now() && span.1 < visit.now_us - 600_000_000;
+    let [regions, bills, months] = &asks.sides;
     let title = format!("Cost by {}, {}", view.by.name(), view.words());
     let note = format!("spend at list price, dollars an hour, {} s columns", axis.step_s);
     view! {
         <section id="tiles" class="tiles" data-refresh="" aria-label="Cost">{tiles(asks, view.idle)}</section>
         <div class="controls">{choices("Cost by", &view.by.field(), by)}{choices("Idle time", view.idle.name(), idle.to_vec())}</div>
         {panel("pivot", &title, "device time × price of the chips at that time", &[&asks.pivot], view! { {pivot}{reconciled(asks, view.by, closed)} }.into_any())}
+        {sides::regions(visit, regions)}
+        {sides::bills(visit, bills)}
+        {sides::months(visit, months)}
         {budgets::panel_of(visit, &asks.budgets)}
         {panel("course", &format!("Spend over time, {}", view.idle.course_words()), &note, &[&asks.course], course)}
         {panel("prices", "Hosts and their prices", "those without a price first: their cost is unknown, not zero", &[&asks.nodes], nodes)}
@@ -298,18 +307,24 @@ fn tiles(asks: &Asks, idle: Idle) -> AnyView {
     let waste = total.filter(|total| *total > 0.0).zip(of("padding").zip(of("idle")));
     let shown = if idle == Idle::Hide { requests } else { total };
     let without = words("unpriced").map(|types| format!("; without {types}: no price")).unwrap_or_default();
-    let basis = words("basis").unwrap_or_else(|| "no price is known".to_owned());
+    // what every figure of dollars here is worth: which prices, and of when
+    let as_of = words("price_as_of").map(|day| format!(", prices as of {day} and later")).unwrap_or_default();
+    let basis = words("basis").map_or_else(|| "no price is known".to_owned(), |basis| format!("{basis}{as_of}"));
     let hourly = of("usd_per_hour");
-    let month =
-        hourly.map(|hourly| format!("{} in 30 days at this rate", format::text(Some(hourly * 720.0), Unit::Usd)));
+    let month = hourly.map(|hourly| {
+        format!(
+            "{} in 30 days at this rate; mean price of the hosts seen, {basis}",
+            format::text(Some(hourly * 720.0), Unit::Usd)
+        )
+    });
     let tile = |label, value, unit, note: String| {
         Tile { label, value, unit, note, flag: None, before: None, course: Vec::new(), asked: &asks.total }.view()
     };
     view! {
         {tile("Cost of this range", shown, Unit::Usd, format!("{basis}{without}; {}", idle.words()))}
         {tile("Run rate", hourly, Unit::UsdPerHour, month.unwrap_or_else(|| "no price is known".to_owned()))}
-        {tile("Used by calls", total.filter(|total| *total > 0.0).zip(requests).map(|(total, requests)| requests / total), Unit::Ratio, format!("{} of {}", format::text(requests, Unit::Usd), format::text(total, Unit::Usd)))}
-        {tile("Padding and idle", waste.map(|(total, (padding, idle))| (padding + idle) / total), Unit::Ratio, format!("padding {}, idle {}", format::text(of("padding"), Unit::Usd), format::text(of("idle"), Unit::Usd)))}
+        {tile("Used by calls", total.filter(|total| *total > 0.0).zip(requests).map(|(total, requests)| requests / total), Unit::Ratio, format!("{} of {}, by device time; {basis}", format::text(requests, Unit::Usd), format::text(total, Unit::Usd)))}
+        {tile("Padding and idle", waste.map(|(total, (padding, idle))| (padding + idle) / total), Unit::Ratio, format!("padding {}, idle {}; {basis}", format::text(of("padding"), Unit::Usd), format::text(of("idle"), Unit::Usd)))}
     }
     .into_any()
 }
@@ -349,37 +364,6 @@ fn reconciled(asks: &Asks, by: By<'_>, closed: bool) -> AnyView {
         )
     };
     hint(words)
-}
-
-fn nodes(answer: &Answer) -> AnyView {
-    let lines: Vec<_> = answer
-        .rows()
-        .map(|row| {
-            let price = row.number("usd_per_hour");
-            let basis = match price {
-                Some(_) => text(row.text("basis")),
-                None => {
-                    let words = format!("no price for {}", row.text("host_type").unwrap_or("an unknown type"));
-                    view! { <td class="warn">{words}</td> }.into_any()
-                }
-            };
-            let source = row.text("price_source").unwrap_or(format::UNKNOWN).to_owned();
-            let as_of = row.text("price_as_of").map(|day| view! { <small>{format!("as of {day}")}</small> });
-            view! {
-                <tr>
-                    <th scope="row">{row.text("region").unwrap_or("no region").to_owned()}</th>
-                    <td>{row.text("host_type").unwrap_or(format::UNKNOWN).to_owned()}<small>{row.text("option").map(str::to_owned)}</small></td>
-                    {number(row.number("hosts"), Unit::Count)}
-                    {number(price, Unit::UsdPerHour)}
-                    {number(row.number("cost_usd"), Unit::Usd)}
-                    {basis}
-                    <td class="say">{source}{as_of}</td>
-                </tr>
-            }
-        })
-        .collect();
-    let names = ["region", "hardware", "#hosts", "#each, per hour", "#cost", "basis", "source of the price"];
-    table("Hosts and their prices", heads(&names), lines.into_any())
 }
 
 #[cfg(test)]

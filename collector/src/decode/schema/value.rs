@@ -36,7 +36,7 @@ pub static SCOPE: Message = Message {
 };
 
 /// `EntityRef`.
-static ENTITY_REF: Message = Message {
+pub static ENTITY_REF: Message = Message {
     fields: &[
         one(1, "schemaUrl", Kind::Text),
         one(2, "type", Kind::Text),

@@ -44,6 +44,9 @@ fn content_can_be_kept_but_credentials_cannot() {
     let redaction = redaction(Rules { keep_content: true, ..Rules::default() });
     assert!(!redaction.drops("gen_ai.prompt"));
     assert!(!redaction.drops_body("gen_ai.user.message"));
+    let logged = "Received request r: prompt: 'sk-proj-abcdefghijklmnop0123456789 hi', params: None";
+    assert_eq!(redaction.clean(logged), "Received request r: prompt: '[redacted] hi', params: None");
+    assert_eq!(Redaction::default().clean(logged), "Received request r: prompt: [redacted], params: None");
     assert!(redaction.drops("db.password"));
 }
 

@@ -141,7 +141,7 @@ impl Row<'_> {
         let resource = Resource {
             attributes: self.attributes("resource", "resource_typed"),
             dropped_attributes_count: self.int("resource_dropped") as u32,
-            ..Resource::default()
+            entity_refs: self.list::<Resource>(&schema::RESOURCE, "entityRefs", "resource_entities").entity_refs,
         };
         let scope = InstrumentationScope {
             name: self.text("scope_name"),

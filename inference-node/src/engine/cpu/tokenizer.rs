@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde_json::Value;
 use tokenizers::models::bpe::BPE;
-use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::pre_tokenizers::digits::Digits;
 use tokenizers::pre_tokenizers::sequence::Sequence;
@@ -14,6 +12,7 @@ use tokenizers::{AddedToken, Tokenizer};
 use super::checkpoint::Checkpoint;
 use super::gguf::{Fault, Gguf};
 use super::safetensors::{Safetensors, json};
+use crate::engine::least::{Least, byte_letters};
 use crate::engine::plain::Plain;
 use crate::engine::{EngineError, TokenDecoder};
 
@@ -29,8 +28,8 @@ pub(crate) struct Vocabulary {
     ends: Vec<u32>,
     /// Put before a prompt, if the model wants it.
     begin: Option<u32>,
-    /// Most bytes of text that become one token, where there is such a bound.
-    longest: Option<usize>,
+    /// What a text's length says of its tokens, where it says anything.
+    least: Option<Least>,
 }
 
 /// The bytes that each token stands for; empty for control tokens.
@@ -71,8 +70,8 @@ impl Vocabulary {
         let empty = tokenizer.encode_fast("", true).map_err(|error| fault(error.to_string()))?;
         let ends = ends(files.ends(), &tokens);
         let pieces = pieces(&tokens, &kinds);
-        let (longest, plain) = (longest(&tokenizer, &pieces), Plain::new(&tokenizer));
-        Ok(Self { begin: empty.get_ids().first().copied(), pieces, tokenizer, plain, ends, longest })
+        let (least, plain) = (Least::of(&tokenizer), Plain::new(&tokenizer));
+        Ok(Self { begin: empty.get_ids().first().copied(), pieces, tokenizer, plain, ends, least })
     }
 
     fn from_gguf(file: &Gguf) -> Result<Self, Fault> {
@@ -90,8 +89,8 @@ impl Vocabulary {
         let own = ["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"].iter().filter_map(|key| file.id(key));
         let ends = ends(own.collect(), &tokens);
         let pieces = pieces(&tokens, &kinds);
-        let (longest, plain) = (longest(&tokenizer, &pieces), Plain::new(&tokenizer));
-        Ok(Self { tokenizer, plain, pieces, ends, begin, longest })
+        let (least, plain) = (Least::of(&tokenizer), Plain::new(&tokenizer));
+        Ok(Self { tokenizer, plain, pieces, ends, begin, least })
     }
 
     /// What tells a message's text from the template's.
@@ -115,7 +114,7 @@ impl Vocabulary {
 
     /// Tokens that `text` has at least, told from its length; 0 where that says nothing.
     pub(crate) fn tokens_min(&self, text: &str) -> usize {
-        self.longest.map_or(0, |longest| self.plain.len(text).div_ceil(longest))
+        self.least.as_ref().map_or(0, |least| least.tokens(self.plain.parts(text)))
     }
 
     /// Whether the model ends its text with this token.
@@ -217,39 +216,6 @@ fn ends(own: Vec<u32>, tokens: &[String]) -> Vec<u32> {
     ends
 }
 
-/// How much shorter a text can get when it is normalised to NFC: no character of the result has more than three times its bytes
-/// in any text that becomes it.
-const NFC_SHRINKS: usize = 3;
-
-/// Most bytes of text that become one token: those of the longest token. `None` where the tokeniser may leave text out, so that there
-/// is no such bound.
-fn longest(tokenizer: &Tokenizer, pieces: &Pieces) -> Option<usize> {
-    let shrinks = match tokenizer.get_normalizer() {
-        None => 1,
-        Some(NormalizerWrapper::NFC(_)) => NFC_SHRINKS,
-        Some(_) => return None,
-    };
-    let added = tokenizer.get_added_tokens_decoder();
-    let keeps_all = tokenizer.get_truncation().is_none()
-        && tokenizer.get_pre_tokenizer().is_none_or(|split| serde_json::to_value(split).is_ok_and(|split| keeps(&split)))
-        && byte_letters().keys().all(|letter| tokenizer.token_to_id(letter.encode_utf8(&mut [0; 4])).is_some())
-        // Such a token takes the white space beside it.
-        && !added.values().any(|token| token.lstrip || token.rstrip);
-    let spelled = added.values().map(|token| token.content.len());
-    let bytes = pieces.iter().map(|piece| piece.len()).chain(spelled).max()?;
-    (keeps_all && bytes > 0).then_some(bytes * shrinks)
-}
-
-/// Whether a split of text into words, as `tokenizer.json` has it, keeps all of the text.
-fn keeps(split: &Value) -> bool {
-    match split["type"].as_str() {
-        Some("ByteLevel" | "Digits") => true,
-        Some("Split") => split["behavior"] != "Removed",
-        Some("Sequence") => split["pretokenizers"].as_array().is_some_and(|splits| splits.iter().all(keeps)),
-        _ => false,
-    }
-}
-
 fn pieces(tokens: &[String], kinds: &[i64]) -> Pieces {
     let letters = byte_letters();
     let piece = |(index, token): (usize, &String)| -> Box<[u8]> {
@@ -266,23 +232,6 @@ fn pieces(tokens: &[String], kinds: &[i64]) -> Pieces {
         bytes.into_boxed_slice()
     };
     tokens.iter().enumerate().map(piece).collect()
-}
-
-/// Byte-level BPE writes every byte as a printable letter: itself where it is one, else the next free letter from U+0100 on.
-pub(super) fn byte_letters() -> HashMap<char, u8> {
-    let mut letters = HashMap::new();
-    let mut free = 0x100_u32;
-    for byte in 0..=u8::MAX {
-        let printable = matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
-        let letter = if printable {
-            Some(char::from(byte))
-        } else {
-            free += 1;
-            char::from_u32(free - 1)
-        };
-        letters.extend(letter.map(|letter| (letter, byte)));
-    }
-    letters
 }
 
 #[cfg(test)]
@@ -319,15 +268,5 @@ mod tests {
         assert_eq!(decode(&[&[0xFF], b"x"]), ["\u{FFFD}", "x", ""]);
         assert_eq!(decode(&[&[0xE2, 0x82]]), ["", "\u{FFFD}"]);
         assert_eq!(decode(&[&[0xE2], b"x"]), ["", "\u{FFFD}x", ""]);
-    }
-
-    /// The 256 letters are all different, and a space is the well-known Ġ.
-    #[test]
-    fn every_byte_has_a_letter() {
-        let letters = byte_letters();
-        assert_eq!(letters.len(), 256);
-        assert_eq!(letters[&'Ġ'], b' ');
-        assert_eq!(letters[&'Ċ'], b'\n');
-        assert_eq!(letters[&'é'], 0xE9);
     }
 }

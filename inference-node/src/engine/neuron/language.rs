@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokenizers::Tokenizer;
 
+use crate::engine::least::Least;
 use crate::engine::plain::Plain;
 use crate::engine::{ChatMessage, EngineError, Text, TokenDecoder};
 
@@ -15,6 +16,8 @@ use crate::engine::{ChatMessage, EngineError, Text, TokenDecoder};
 pub(super) struct Language {
     tokenizer: Arc<Tokenizer>,
     plain: Plain,
+    /// What a text's length says of its tokens, where it says anything.
+    least: Option<Least>,
     tokens: usize,
     ends: Vec<u32>,
     templates: Option<Environment<'static>>,
@@ -45,6 +48,7 @@ impl Language {
         Ok(Self {
             tokens: tokenizer.get_vocab_size(true),
             plain: Plain::new(&tokenizer),
+            least: Least::of(&tokenizer),
             tokenizer: Arc::new(tokenizer),
             ends,
             templates: templates.map_err(|error| format!("{}: {error}", path.display()))?,
@@ -90,6 +94,10 @@ impl Text for Language {
             ids.extend_from_slice(encoding.get_ids());
         }
         Ok(ids)
+    }
+
+    fn tokens_min(&self, prompt: &str) -> usize {
+        self.least.as_ref().map_or(0, |least| least.tokens(self.plain.parts(prompt)))
     }
 
     fn chat_prompt(&self, messages: &[ChatMessage]) -> Result<String, EngineError> {

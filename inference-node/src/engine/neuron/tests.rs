@@ -387,3 +387,14 @@ fn text_comes_out_as_it_is_made() {
     let message = ChatMessage { role: "user".to_owned(), content: "w1".to_owned() };
     assert_eq!(language.chat_prompt(&[message]).unwrap(), "w1 ");
 }
+
+/// A prompt of a bucket of 128 in 10 ms is 12,800 positions a second, all that is known; four slots in 10 ms are 400, a 32nd part.
+/// A faster prompt is all there is from then on, and a step without a time says nothing.
+#[test]
+fn load_is_a_share_of_the_highest_rate() {
+    let mut pace = Pace::default();
+    let step = Duration::from_millis(10);
+    assert_eq!(pace.load(4, Duration::ZERO), None);
+    assert_eq!([pace.load(128, step), pace.load(4, step)], [Some(1.0), Some(1.0 / 32.0)]);
+    assert_eq!([pace.load(256, step), pace.load(4, step)], [Some(1.0), Some(1.0 / 64.0)]);
+}

@@ -95,6 +95,12 @@ impl Calls {
 
     /// The request goes to the engine, as its turn has come; `None` for one that could not be read.
     pub(super) fn begin(&mut self, waiting: Option<Waiting>, turn: Turn) {
+        if !self.marks && self.is_silent() {
+            // Who asks again after a long silence took what had come for whole.
+            while let Some(id) = self.oldest(false) {
+                self.settle(&id);
+            }
+        }
         self.moved();
         let Some(Waiting { id, mut follow }) = waiting else {
             // Where turns are free to have, those that never got an answer must not pile up.
@@ -209,14 +215,9 @@ impl Calls {
         }
     }
 
-    /// Ends all calls that were answered, if nothing has come or gone for so long: nobody will say that their answers are whole.
-    fn settle_silent(&mut self, patience: Duration) {
-        if self.due(patience).is_some() || self.since.elapsed() < patience {
-            return;
-        }
-        while let Some(id) = self.oldest(false) {
-            self.settle(&id);
-        }
+    /// Whether nothing has come or gone for longer than an engine may take within an answer.
+    fn is_silent(&self) -> bool {
+        self.since.elapsed() >= self.front.config.idle_timeout
     }
 
     /// The stream is over; what is still open ended with it.
@@ -239,10 +240,25 @@ impl Calls {
     }
 }
 
+impl Drop for Calls {
+    /// The client went away. Where it had waited for too long for more of an answer, or for a word that there is no more, the engine had
+    /// left it hanging; else it is the client who cut the answer off, as each call says that is dropped.
+    fn drop(&mut self) {
+        while self.is_silent()
+            && let Some(mut open) = self.oldest(false).and_then(|id| self.take(&id))
+        {
+            open.follow.finish(Some("timeout"), Some(HANGS.to_owned()));
+        }
+    }
+}
+
+/// What became of an answer that stopped, and of which nothing said that it was whole.
+const HANGS: &str = "the engine fell silent, and did not say that its answer was whole";
+
 impl Waiting {
     /// The call is refused, since too many wait.
-    pub(super) fn refuse(mut self) {
-        self.follow.finish(Some("rate_limited"), Some("the queue is full".to_owned()));
+    pub(super) fn refuse(self) {
+        self.follow.turned_away();
     }
 }
 
@@ -255,10 +271,8 @@ pub(super) async fn patiently<T>(calls: &Mutex<Calls>, patience: Duration, what:
         if let Ok(done) = tokio::time::timeout_at(due, &mut what).await {
             return Some(done);
         }
-        let mut calls = calls.lock();
-        if calls.due(patience).is_some_and(|due| due <= Instant::now()) {
+        if calls.lock().due(patience).is_some_and(|due| due <= Instant::now()) {
             return None;
         }
-        calls.settle_silent(patience);
     }
 }

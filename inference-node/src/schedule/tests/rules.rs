@@ -83,7 +83,7 @@ fn budget_preempts_the_youngest() {
     let mut scheduler = scheduler(Policy::TokenBudget, 4, 64, |config| {
         config.blocks = 4;
         config.step_tokens_max = 64;
-        config.prefix_cache = false;
+        config.prefix_cache = Some(false);
     });
     for id in 1..=2 {
         take(&mut scheduler, id, 31, 33);

@@ -154,6 +154,7 @@ pub(super) async fn models(scope: &Arc<Scope>) -> Result<Vec<PowerModel>> {
         boundary: word(row, 1),
         idle_w: number(row, 2),
         max_w: number(row, 3),
+        curve: Vec::new(),
         method: word(row, 4),
         effective_from_us: word(row, 9).parse().unwrap_or(i64::MAX),
         source: word(row, 5),
@@ -167,7 +168,8 @@ pub(super) async fn models(scope: &Arc<Scope>) -> Result<Vec<PowerModel>> {
 impl Asked {
     pub(super) async fn factors(&self, scope: &Arc<Scope>) -> Result<Vec<Grid>> {
         let sql = format!(
-            "SELECT region, gco2e_per_kwh, pue, source, as_of, confidence, CAST(effective_from AS BIGINT) FROM grid \
+            "SELECT region, gco2e_per_kwh, pue, source, as_of, confidence, CAST(effective_from AS BIGINT), \
+             list IS NOT NULL FROM grid \
              WHERE region = {} AND method = {} AND (effective_to IS NULL OR effective_to > now())",
             quoted(&self.region),
             quoted(grid::AVERAGE)
@@ -181,6 +183,7 @@ impl Asked {
             source: word(row, 3),
             as_of: word(row, 4),
             confidence: word(row, 5),
+            is_own: word(row, 7) == "true",
         };
         Ok(ask(scope, &sql).await?.iter().map(factor).collect())
     }

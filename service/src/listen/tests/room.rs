@@ -124,3 +124,53 @@ async fn bodies_that_nobody_reads_stay_within_the_room() {
     peers.pop();
     assert!(answer.await.unwrap().ends_with("hello"));
 }
+
+/// `GET http://x/`.
+const HELLO: &[u8] = &[0x82, 0x86, 0x84, 0x01, 1, b'x'];
+
+/// Who has asked once and then only answers and sends pings has no place for ever, and who waits for its place gets it.
+#[tokio::test]
+async fn who_only_pings_is_let_go() {
+    let bounds = Bounds { connections: 1, idle: Duration::from_millis(300), ..wide() };
+    let (addr, stop) = served(bounds).await;
+    let mut peer = Peer::connect(addr).await;
+    peer.send(HEADERS, 5, 1, HELLO).await;
+    let mut late = TcpStream::connect(addr).await.unwrap();
+    let late = tokio::spawn(async move { ask(&mut late).await });
+    let (mut read, mut write) = peer.stream.split();
+    let pinging = async {
+        while write.write_all(&[0, 0, 8, PING, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let mut rest = Vec::new();
+    let ended = async { read.read_to_end(&mut rest).await };
+    let gone = async {
+        tokio::select! {
+            _ = ended => {}
+            () = pinging => {}
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), gone).await.expect("it is still there");
+    assert!(rest.windows(5).any(|bytes| bytes == b"hello"), "it was answered");
+    assert!(late.await.unwrap().ends_with("hello"));
+    stop.cancel();
+}
+
+/// A call that takes longer than a connection may idle is no idling, nor is what comes right after it.
+#[tokio::test]
+async fn calls_that_take_long_are_not_idle() {
+    let idle = Duration::from_millis(300);
+    let slow = get(move || async move {
+        tokio::time::sleep(3 * idle).await;
+        "slow"
+    });
+    let (addr, stop) = serves(Bounds { idle, ..wide() }, Router::new().route("/slow", slow)).await;
+    let mut client = connect(addr).await;
+    for _ in 0..2 {
+        let request = Request::get("http://x/slow").body(Body::empty()).unwrap();
+        let answer = client.send_request(request).await.unwrap();
+        assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "slow");
+    }
+    stop.cancel();
+}

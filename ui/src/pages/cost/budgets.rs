@@ -17,8 +17,7 @@ pub(super) fn panel_of(visit: &Visit, asked: &Asked) -> Option<AnyView> {
     if matches!(&asked.outcome, Ok(answer) if answer.first().is_none()) {
         return None;
     }
-    let note =
-        "of their own periods, now; the forecast is what is spent and the last 24 hours' rate to the period's end";
+    let note = "of their own periods, now; the forecast is what is spent and for each day left the mean of its weekday in four weeks";
     Some(panel_of_now("budgets", "Budgets", note, &[asked], answered(visit, asked, view)))
 }
 

@@ -33,7 +33,7 @@ struct Line {
     /// Whether any price was known.
     priced: bool,
     tokens: Option<f64>,
-    /// What is in no sum, since it has no price: hosts, or hours of an allocation key.
+    /// What is in no sum, since it has no price: hosts, or hours of a tenant or an allocation key.
     unpriced: f64,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn sql(view: &View<'_>, clause: &Where) -> String {
     }
     if by == By::Tenant {
         return format!(
-            "SELECT tenant AS name, part, sum(cost_usd) AS cost_usd, sum(output_tokens) AS output_tokens\nFROM cost_per_tenant\n{}\nGROUP BY tenant, part",
+            "SELECT tenant AS name, part, sum(cost_usd) AS cost_usd,\n  sum(CASE WHEN basis <> 'no price' THEN output_tokens END) AS output_tokens,\n  count(DISTINCT CASE WHEN basis = 'no price' THEN date_trunc('hour', time) END) AS unpriced\nFROM cost_per_tenant\n{}\nGROUP BY tenant, part",
             clause.clause()
         );
     }
@@ -114,7 +114,7 @@ pub(super) fn view(answer: &Answer, view: &View<'_>, scope: &Scope) -> AnyView {
     let whole = (sum(|line| line.parts.iter().sum()), sum(|line| line.parts[0]));
     let unpriced = lines.iter().map(|line| line.unpriced);
     // Hosts are each on one line, hours on all.
-    let unpriced = if view.is_by_key() { unpriced.fold(0.0, f64::max) } else { unpriced.sum() };
+    let unpriced = if view.counts_hours() { unpriced.fold(0.0, f64::max) } else { unpriced.sum() };
     let priced = lines.iter().any(|line| line.priced);
     // Nobody's cost is either left out, or given to those who used something, if there are any.
     if idle == Idle::Hide || idle == Idle::Share && whole.1 > 0.0 {
@@ -137,7 +137,7 @@ pub(super) fn view(answer: &Answer, view: &View<'_>, scope: &Scope) -> AnyView {
 /// Hosts whose cost is in no sum, or hours in which there are some.
 fn left_out(unpriced: f64, view: &View<'_>) -> Option<AnyView> {
     let count = format::text(Some(unpriced), Unit::Count);
-    let words = match view.is_by_key() {
+    let words = match view.counts_hours() {
         true => format!("unpriced hosts in {count} h"),
         false => format!("{count} without a price left out"),
     };
@@ -232,6 +232,23 @@ mod tests {
         assert_eq!(line([1.0, 2.0, 3.0, 4.0, 5.0]).cost(Idle::Show, whole), 15.0);
         let unused = line([0.0, 2.0, 3.0, 0.0, 0.0]);
         assert_eq!(unused.cost(Idle::Share, (5.0, 0.0)), 5.0, "what nobody used is still paid for");
+    }
+
+    /// Hours in which somebody's calls ran on a host without a price are told, and their tokens are in no ratio.
+    #[test]
+    fn a_tenants_hours_without_a_price_are_counted() {
+        let view = View { by: By::Tenant, idle: Idle::Show };
+        let sql = sql(&view, &Where::place(&Scope::default(), (0, 3_600_000_000)));
+        for part in [
+            "WHEN basis <> 'no price' THEN output_tokens",
+            "WHEN basis = 'no price' THEN date_trunc('hour', time) END) AS unpriced",
+        ] {
+            assert!(sql.contains(part), "{sql}");
+        }
+        let told = |by| left_out(2.0, &View { by, idle: Idle::Show }).map(|view| view.to_html());
+        assert!(told(By::Tenant).is_some_and(|html| html.contains("unpriced hosts in 2 h")));
+        assert!(told(By::Region).is_some_and(|html| html.contains("2 without a price left out")));
+        assert!(left_out(0.0, &view).is_none());
     }
 
     /// Cost by an allocation key is what the view says under the policy: nothing is shared out twice, or otherwise.

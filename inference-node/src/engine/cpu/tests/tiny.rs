@@ -335,7 +335,7 @@ fn metadata(sizes: Sizes) -> Vec<(&'static str, Value)> {
 fn vocabulary(size: usize) -> (Vec<String>, Vec<i32>) {
     let mut tokens = vec!["<|im_start|>".to_owned(), "<|im_end|>".to_owned()];
     let mut letters: Vec<(u8, char)> =
-        crate::engine::cpu::tokenizer::byte_letters().into_iter().map(|(letter, byte)| (byte, letter)).collect();
+        crate::engine::least::byte_letters().into_iter().map(|(letter, byte)| (byte, letter)).collect();
     letters.sort_unstable();
     tokens.extend(letters.into_iter().map(|(_, letter)| letter.to_string()));
     tokens.extend(["Ġa".to_owned(), "12".to_owned()]);
