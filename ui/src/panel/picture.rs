@@ -90,7 +90,7 @@ pub(crate) fn in_zone<T>(local: zone::Local, make: impl FnOnce() -> T) -> T {
 const WIDTH: usize = 960;
 const MARGIN: usize = 20;
 /// Room for the labels of the chart's rows, left of it.
-const ROWS: usize = 56;
+const ROWS: usize = 66;
 /// Where the chart begins.
 const TOP: usize = 62;
 /// Heights of a legend's line and of the foot.
