@@ -517,6 +517,8 @@ class Held:
 
 def comes_in_parts(driver, request):
     """A panel that takes long does not hold its page: it comes when it is there, and nothing else moves."""
+    shown = lambda: driver.get(BASE + request) or has(driver, "#tokens svg.chart.tokens")
+    until(driver, "the tokens of a call that has just ended have come", shown)
     held = Held("ORDER BY choice, index")
     try:
         driver.get_part(held.url() + request)
