@@ -80,9 +80,13 @@ async fn behind(
     (world, stop)
 }
 
-/// So many answers to one call, each after a pause, and then silence or the end.
+/// So many answers to one call, each after a pause, and then silence or the end. As any engine it answers when it was asked: an answer that
+/// is there before its request is nobody's.
 fn pieces(requests: Streaming<Asked>, count: usize, pause: Duration, ends: bool) -> Answers {
-    let next = move |(done, requests)| async move {
+    let next = move |(done, mut requests): (usize, Streaming<Asked>)| async move {
+        if done == 0 {
+            requests.message().await.unwrap().expect("a request");
+        }
         if done == count && ends {
             return None;
         }
