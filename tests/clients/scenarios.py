@@ -521,9 +521,17 @@ def comes_in_parts(driver, request):
     until(driver, "the tokens of a call that has just ended have come", shown)
     held = Held("ORDER BY choice, index")
     try:
-        driver.get_part(held.url() + request)
+        where = held.url() + request
+        driver.get_part(where)
         waits = lambda: driver.execute_script("return [...document.querySelectorAll('section:has(.pending)')].map(panel => panel.id)")
-        until(driver, "a slow panel does not hold the others", lambda: waits() == ["tokens"])
+
+        def alone():
+            if "tokens" not in waits():
+                # On a busy machine its own deadline may go by before the others have come: it is asked once more.
+                driver.get_part(where)
+            return waits() == ["tokens"]
+
+        until(driver, "a slow panel does not hold the others", alone)
         assert "Attributes" in text(driver) and has(driver, "[data-rest]")
         assert "It is on its way" in driver.find_element(By.ID, "tokens").text
         driver.execute_script("document.body.dataset.same = ''")
