@@ -252,7 +252,11 @@ impl Tile<'_> {
         let shown = format::show(self.value, self.unit);
         let flag = self.flag.map(|flag| view! { <span class="flag">{flag}</span> });
         let change = self.value.zip(self.before).and_then(|(now, before)| before.chip(now));
-        let note = if self.asked.outcome.is_err() { "the query failed, see below".to_owned() } else { self.note };
+        let note = match &self.asked.outcome {
+            Ok(_) => self.note,
+            Err(error) if error.kind == PENDING => "its query takes longer; it is on its way".to_owned(),
+            Err(_) => "the query failed, see below".to_owned(),
+        };
         view! {
             <div class="tile">
                 <h2>{self.label}{flag}</h2>
