@@ -18,6 +18,7 @@ mod connect;
 mod find;
 mod part;
 mod serve;
+mod sorted;
 mod spread;
 
 use std::net::SocketAddr;

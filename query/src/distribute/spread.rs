@@ -18,7 +18,7 @@ use futures::{StreamExt, stream};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use url::Url;
 
-use super::{assign::Assigned, codec::OwnOperators, find::Cluster, serve::TIME_ZONE};
+use super::{assign::Assigned, codec::OwnOperators, find::Cluster, serve::TIME_ZONE, sorted::sorted_whole};
 use crate::execute::running::Running;
 
 /// Most stages of a plan that is spread. Each is a session, a connection and a share of memory at every worker before the first row;
@@ -60,7 +60,7 @@ impl Spread {
         state: &SessionState,
     ) -> Result<Option<(Arc<dyn ExecutionPlan>, SessionState)>> {
         let state = SessionStateBuilder::new_from_existing(state.clone())
-            .with_query_planner(Arc::new(Made(Arc::clone(plan))))
+            .with_query_planner(Arc::new(Made(sorted_whole(Arc::clone(plan))?)))
             .with_distributed_worker_resolver(Fixed(Arc::clone(&self.assigned.workers)))
             .with_distributed_channel_resolver(Channels(Arc::clone(&self.cluster)))
             .with_distributed_user_codec(OwnOperators)

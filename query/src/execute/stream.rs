@@ -141,7 +141,9 @@ impl Question {
     /// The answer's rows and what is known of them. What fails before the first row because a lake has gone, or on workers, is
     /// tried once more: without that lake, and by this process alone.
     async fn begun(&self, tell: oneshot::Sender<Ready>) -> Result<SendableRecordBatchStream> {
-        let mut begun = self.attempt(Spread::over(&self.engine.cluster)).await?;
+        // What this process asks for itself, minute by minute, is small and must not depend on others.
+        let spread = if self.reader.is_internal() { None } else { Spread::over(&self.engine.cluster) };
+        let mut begun = self.attempt(spread).await?;
         if begun.is_spread || begun.scope.is_of_several() {
             let mut first = begun.first().await;
             if let Err(failed) = &first

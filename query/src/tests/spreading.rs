@@ -325,6 +325,28 @@ async fn wide_values_are_refused_on_workers() {
     assert_eq!((query.engine.cluster.spread(), query.engine.cluster.tried_again()), (2, 1));
 }
 
+/// A column of which a filter leaves one value is a constant where the filter is and an ordinary one at a worker: windows over it and
+/// another column have their answer from workers at once, those of a view that is asked for one minute too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn windows_over_a_column_with_one_value_run_on_workers() {
+    let fleet = Fleet::new().await;
+    let workers = Workers::start(&fleet, 2).await;
+    let query = workers.coordinator(&fleet, 2).await;
+    let alone = coordinator(&fleet, WorkerSettings::default(), 2).await;
+    let reader = Arc::new(Reader::local());
+    for sql in [
+        "SELECT host_id, joules, devices, boundary, method FROM host_energy WHERE time = TIMESTAMP '2026-11-29T12:04:00Z'",
+        "SELECT span_id, row_number() OVER (PARTITION BY region, model ORDER BY time, span_id) AS place, \
+         max(ttft_s) OVER (PARTITION BY region, model) AS longest FROM requests WHERE region = 'eu-west-1'",
+    ] {
+        let expected = ask(&alone, &reader, sql).await.expect(sql);
+        assert!(!expected.rows.is_empty(), "{sql}");
+        assert_same(sql, &expected, &ask(&query, &reader, sql).await.expect(sql));
+    }
+    let (spread, again) = (query.engine.cluster.spread(), query.engine.cluster.tried_again());
+    assert!(spread >= 1 && again == 0, "{spread} spread, {again} tried again");
+}
+
 /// A worker that is gone before the first row is done without; nobody notices.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_is_gone_is_done_without() {
