@@ -14,6 +14,7 @@
 
 mod assign;
 mod codec;
+mod depth;
 mod connect;
 mod find;
 mod part;

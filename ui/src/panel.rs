@@ -254,7 +254,7 @@ impl Tile<'_> {
         let change = self.value.zip(self.before).and_then(|(now, before)| before.chip(now));
         let note = match &self.asked.outcome {
             Ok(_) => self.note,
-            Err(error) if error.kind == PENDING => "its query takes longer; it is on its way".to_owned(),
+            Err(failure) if failure.error.kind == PENDING => "its query takes longer; it is on its way".to_owned(),
             Err(_) => "the query failed, see below".to_owned(),
         };
         view! {

@@ -85,7 +85,7 @@ async fn behind(
 fn pieces(requests: Streaming<Asked>, count: usize, pause: Duration, ends: bool) -> Answers {
     let next = move |(done, mut requests): (usize, Streaming<Asked>)| async move {
         if done == 0 {
-            requests.message().await.unwrap().expect("a request");
+            requests.message().await.unwrap().unwrap();
         }
         if done == count && ends {
             return None;

@@ -18,7 +18,14 @@ use futures::{StreamExt, stream};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use url::Url;
 
-use super::{assign::Assigned, codec::OwnOperators, find::Cluster, serve::TIME_ZONE, sorted::sorted_whole};
+use super::{
+    assign::Assigned,
+    codec::OwnOperators,
+    depth::{DEPTH_MAX, deepest_stage},
+    find::Cluster,
+    serve::TIME_ZONE,
+    sorted::sorted_whole,
+};
 use crate::execute::running::Running;
 
 /// Most stages of a plan that is spread. Each is a session, a connection and a share of memory at every worker before the first row;
@@ -72,9 +79,10 @@ impl Spread {
             .with_distributed_planner()
             .build();
         let cut = state.query_planner().create_physical_plan(logical, &state).await?;
-        let stages = stages(&cut);
-        tracing::debug!(stages, "a plan was cut");
-        Ok((cut.is::<DistributedExec>() && stages <= STAGES_MAX).then_some((cut, state)))
+        let (stages, depth) = (stages(&cut), deepest_stage(&cut)?);
+        tracing::debug!(stages, depth, "a plan was cut");
+        let fits = stages <= STAGES_MAX && depth <= DEPTH_MAX;
+        Ok((cut.is::<DistributedExec>() && fits).then_some((cut, state)))
     }
 }
 
