@@ -186,7 +186,7 @@ async fn all_kinds_of_trouble(world: &Arc<World>, seed: u64) {
     }
     sending.await.unwrap();
     weather.abort();
-    if rng.random_bool(0.02) {
+    if rng.random_bool(0.005) {
         outlast(world, &sites, &mut rng).await;
     }
     world.bucket.weather(0.0, false);
