@@ -186,9 +186,6 @@ async fn all_kinds_of_trouble(world: &Arc<World>, seed: u64) {
     }
     sending.await.unwrap();
     weather.abort();
-    if rng.random_bool(0.005) {
-        outlast(world, &sites, &mut rng).await;
-    }
     world.bucket.weather(0.0, false);
     for site in &sites {
         site.machine.trouble(0.0, false);
@@ -196,16 +193,6 @@ async fn all_kinds_of_trouble(world: &Arc<World>, seed: u64) {
     }
     world.finish.cancel();
     while tasks.join_next().await.transpose().unwrap().is_some() {}
-}
-
-/// Ten minutes without a store, in which senders go on and collectors die as they do.
-async fn outlast(world: &World, sites: &[Arc<Site>], rng: &mut StdRng) {
-    world.bucket.weather(0.0, true);
-    let over = world.clock.sleep(Duration::from_secs(600));
-    let mut senders = senders(world, sites, rng);
-    over.await;
-    world.bucket.weather(0.0, false);
-    while senders.join_next().await.transpose().unwrap().is_some() {}
 }
 
 fn config(rng: &mut StdRng) -> Config {

@@ -241,10 +241,11 @@ async fn parts_of_a_query_that_nobody_waits_for_stop() {
     assert!(asked.await.is_err_and(|ended| ended.is_cancelled()));
     let stopped = async {
         while held() > 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            ask(&query, &reader, "SELECT region, count(*) FROM requests GROUP BY region").await.expect("an answer");
+            tokio::time::sleep(Duration::from_millis(500)).await;
         }
     };
-    // They compute no more at once; what they hold goes back when the library sweeps its cache of parts, a minute later.
+    // They compute no more at once; what they hold goes back with the next parts that come once the library's cache of parts is a minute old.
     tokio::time::timeout(Duration::from_secs(300), stopped).await.expect("the parts stop");
     // They take other parts.
     let before = query.engine.cluster.spread();
